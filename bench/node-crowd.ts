@@ -155,7 +155,7 @@ export class NodeCrowd {
     const handoverPeer = {
       prepare: () => Promise.resolve(),
       adopt: async (to: { readonly id: string }, appNumber: number) =>
-        await this.#nodes.get(to.id)?.owners.adopt(appNumber),
+        await this.#nodes.get(to.id)?.owners.lookAfter([appNumber]),
     };
     const owners: Owners = new Owners({ store, clock, log, lease, roster, handoverPeer, predecessors: [] });
     return { id, clock, details: said, lease, roster, owners };

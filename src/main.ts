@@ -132,7 +132,7 @@ export async function startService(settings: Settings, options: ServiceOptions):
 }
 
 async function start(settings: Settings, options: ServiceOptions, life: Lifecycle): Promise<Service> {
-  const { log, onAppLog, webDir, guideDir, aroundStore, clock = systemClock } = options;
+  const { log, onAppLog, aroundStore, clock = systemClock } = options;
   const { host, dataDir } = settings;
   const graceMs = new LateValue("grace of the stop", settings.shutdownGraceMs);
   const managementPort = new LateValue("port of the management API", settings.basePort);
@@ -247,6 +247,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     "management API",
     () =>
       Management.listen({
+        ...options,
         ...settings,
         ...installation,
         ...identity,
@@ -266,8 +267,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         liveStatuses: liveStatusesBy(node, catalog),
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
-        ...(webDir !== undefined && { webDir }),
-        ...(guideDir !== undefined && { guideDir }),
         wake: () => runs.deliverer.wake(),
         reserve,
         others,

@@ -7,7 +7,7 @@ import { CLUSTER } from "./requirements/cluster.ts";
 import { CONFIG } from "./requirements/config.ts";
 import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
-import { ELSEWHERE } from "./requirements/elsewhere.ts";
+import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { HOSTED } from "./requirements/hosted.ts";
@@ -61,7 +61,7 @@ export const TABLES = [
   PEERS,
   BLOBS,
   KUBERNETES,
-  ELSEWHERE,
+  POD_BUILDS,
   RAY,
   SEATS,
   STORAGE,
@@ -97,7 +97,7 @@ export const REQUIREMENTS = {
   ...PEERS,
   ...BLOBS,
   ...KUBERNETES,
-  ...ELSEWHERE,
+  ...POD_BUILDS,
   ...RAY,
   ...SEATS,
   ...STORAGE,

@@ -1,10 +1,9 @@
-"""A seat's life: found a service, fetched the app, started the harness, passed its connections on, ended."""
+"""A seat's life: find a service, fetch the app, start the harness, pass its connections on, end."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -23,8 +22,8 @@ from .held import Held
 from .line import Addresses, Line
 from .listening import OwnServer
 from .loop import Loop
-from .order import SeatOrder, Session, read_address, read_addresses, read_ticket
-from .relay import Estate, Relays
+from .order import HEX, SeatOrder, Session, matching, read_address, read_addresses
+from .relay import Relays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def _other_libc() -> str:
     return " ".join(platform.libc_ver())
 
 
-_BEAT_SECONDS = 2.0
+_HEARTBEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0
 #: Between two tries to reach a service.
 _PAUSE_SECONDS = 0.5
@@ -74,7 +73,6 @@ class Agent:
         self._loop = Loop()
         self._context = trust(order.authority)
         self._relays = Relays(self._loop, self._context, os.path.join(folder, "h"))
-        self._estate = Estate(self._loop, self._relays)
         self._began_at = time.monotonic()
         self._addresses = Addresses(order.addresses, self._loop.wake)
         self._line: Line | None = None
@@ -108,7 +106,7 @@ class Agent:
     # Time.
 
     def _tick(self, now: float) -> None:
-        self._bury()
+        self._reap()
         if self._loop.signals & {signal.SIGTERM, signal.SIGINT}:
             self._loop.signals.clear()
             self._make_room()
@@ -139,7 +137,7 @@ class Agent:
         elif self._line is not None and now - self._heard_at > _SILENCE_SECONDS:
             self._line.close()
             self._lose()
-        elif self._is_seated and now - self._said_at >= _BEAT_SECONDS:
+        elif self._is_seated and now - self._said_at >= _HEARTBEAT_SECONDS:
             self._say("beat", {})
 
     # The service.
@@ -167,7 +165,7 @@ class Agent:
             self._line = None
 
     def _lose(self) -> None:
-        """No word comes any more. What is being passed on stays so: the way may only have been blocked."""
+        """The connection is lost. What is being relayed stays so: the loss may be transient."""
         was_heard = self._is_seated and self._over_at is not None
         self._line = None
         self._is_seated = False
@@ -181,7 +179,7 @@ class Agent:
         self._heard_at = time.monotonic()
         try:
             if word == "session":
-                self._sit(Session(value), address)
+                self._take_seat(Session(value), address)
             elif word == "fenced":
                 self._fence("a service said that it has been replaced")
             elif word == "elsewhere":
@@ -195,7 +193,10 @@ class Agent:
                 place = self._server.place(self._child.top)
                 self._say("at", {"id": int(value["id"]), "pid": self._child.kept(), **place})
             elif word == "dial" and self._server is not None and self._child is not None:
-                self._dial(self._server.dial(self._child.top), read_ticket(value["ticket"]))
+                ticket = matching(HEX, value["ticket"])
+                local = self._server.dial(self._child.top)
+                if local is not None:
+                    self._relays.join(local, "wire", ticket)
             elif word == "services":
                 self._addresses.learn(read_addresses(value["addresses"]))
             elif word == "ask" and self._child is not None and self._swept is None:
@@ -203,17 +204,13 @@ class Agent:
             elif word == "end":
                 self._end()
             elif word == "beat" and self._is_seated:
-                self._estate.hear_beat()
+                self._relays.hear_beat()
             elif self._build is not None:
                 self._build.hear(word, value)
         except (KeyError, TypeError, ValueError, AttributeError):
             self._fence("a service said what was not understood")
 
-    def _dial(self, local: socket.socket | None, ticket: str) -> None:
-        if local is not None:
-            self._relays.join(local, "wire", ticket)
-
-    def _sit(self, session: Session, address: tuple[str, int]) -> None:
+    def _take_seat(self, session: Session, address: tuple[str, int]) -> None:
         before, self._session = self._session, session
         if before is not None and session.fence < before.fence:
             raise ValueError("it is another's by now")
@@ -231,18 +228,21 @@ class Agent:
         for word, value in self._milestones:
             self._say(word, value)
         if before is None:
-            self._relays.template_ticket = session.sit.order.get("template_ticket")
+            self._relays.template_ticket = session.assignment.order.get("template_ticket")
             threading.Thread(target=self._fetch, args=(session, address), daemon=True).start()
         elif is_another:
             self._held.forget()
-            self._estate.open()
+            self._relays.take_over()
         else:
-            self._estate.come_back()
+            self._relays.come_back()
 
     def _say(self, word: str, value: Any) -> None:
         if self._line is not None and self._is_seated:
             self._said_at = time.monotonic()
             self._line.say(word, value)
+
+    def _service(self) -> Line | None:
+        return self._line if self._is_seated else None
 
     def _pass(self, word: str, value: Any) -> None:
         """Something that a service has to know, now or when there is one again."""
@@ -257,25 +257,24 @@ class Agent:
         if self._over_at is not None or self._swept is not None:
             return True
         is_staying = self._killed_at is None and ("leaving", {}) not in self._milestones
-        return self._child is not None and is_staying and self._estate.may_go_on
+        return self._child is not None and is_staying and self._relays.may_go_on
 
     def _settle(self) -> None:
-        if not self._estate.is_open or not self._is_seated or self._session is None:
+        # If the app has ended, that is all that the service will be told.
+        if not self._relays.is_taken_over or not self._is_seated or self._session is None or self._swept is not None:
             return
-        if self._swept is not None:
-            return  # The app has ended: that is all that the service will be told.
+        task = self._session.assignment
         if not self._may_go_on():
             self._fence("what is in it cannot go on for another service")
-        elif self._estate.settle(self._session.sit):
+        elif self._relays.settle(task.server.ticket if task.server else str(task.order["template_ticket"])):
             self._say("adopted", {})
 
     # The app.
 
     def _fetch(self, session: Session, address: tuple[str, int]) -> None:
-        """In a thread of its own."""
         try:
             blobs = Blobs(self._context, address, self._order.seat_id, session.secret)
-            self._fetched = bring(blobs, self._order, session.sit, self._folder)
+            self._fetched = bring(blobs, self._order, session.assignment, self._folder)
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
             self._fetched = error
         self._loop.wake()
@@ -287,41 +286,40 @@ class Agent:
         if isinstance(fetched, Exception):
             self._fail(why_not(fetched))
             return
-        sit = self._session.sit
-        if sit.is_build:
+        task = self._session.assignment
+        if task.is_build:
             proof = (self._order.seat_id, self._session.secret)
-            home = Home(self._context, self._relays, proof, lambda: self._line, self._say, self._pass)
+            home = Home(self._context, self._relays, proof, self._service, self._say, self._pass)
             self._build = Build(self._loop, self._folder, home)
             return
         self._pass("fetched", self._since_begin())
         self._held.forget()
         looks.forget_reaped()
         try:
-            child, written = start_app(self._loop, sit, fetched, self._relays.path)
+            child, written = start_app(self._loop, task, fetched, self._relays.path)
         except (OSError, ValueError, TypeError) as error:
             self._fail("its process could not be started: %s" % describe(error))
             return
         self._child = child
-        if sit.limits is not None:
-            if sit.limits.memory is not None:
-                self._held.watch_memory(sit.limits.memory, child.top, self._relays.forks)
-            for name, path in written.items():
-                most = sit.limits.folders.get(name)
-                if most is not None:
-                    self._held.watch_folder(name, path, most)
-        self._server = None if sit.server is None else OwnServer(sit.server.port, sit.server.authored)
+        if task.max_memory is not None:
+            self._held.watch_memory(task.max_memory, child.top, self._relays.forks)
+        for name, path in written.items():
+            most = task.max_folders.get(name)
+            if most is not None:
+                self._held.watch_folder(name, path, most)
+        self._server = None if task.server is None else OwnServer(task.server.port, task.server.authored)
         around = None if fetched.around is None else fetched.around.told()
         self._pass("started", {**self._since_begin(), "walls": around})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
-            if sit.server is None:
+            if task.server is None:
                 EarlyLines(self._loop, descriptor, stream, self._say)
             else:
-                pipe = self._estate.pipes[stream] = Pipe(self._loop, descriptor)
-                self._relays.join(pipe, stream, sit.server.ticket)
+                pipe = self._relays.kept[stream] = Pipe(self._loop, descriptor)
+                self._relays.join(pipe, stream, task.server.ticket)
 
     # The end.
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         """Everything whose parent has ended is a child of this process."""
         while True:
             try:
@@ -331,7 +329,7 @@ class Agent:
             if pid == 0:
                 return
             if self._build is not None:
-                self._build.bury(pid, status)
+                self._build.reap(pid, status)
             if self._child is not None and self._swept is None and self._over_at is None:
                 status = self._child.status_of_end(pid, status)
                 self._swept = None if status is None else keeper.exit_code(status)
@@ -344,14 +342,13 @@ class Agent:
             self._loop.hurry(keeper.PAUSE_SECONDS)
 
     def _make_room(self) -> None:
-        """This place is about to end. The service has others take over, and then ends the seat; if need be, later."""
+        """This place is about to end: the service starts other seats, and then ends this one."""
         if self._child is not None and (self._is_seated or ("leaving", {}) not in self._milestones):
             self._pass("leaving", {})
         else:
             self._end()
 
     def _end(self) -> None:
-        """Everything in the seat is to end."""
         if self._over_at is not None or self._killed_at is not None:
             return
         self._killed_at = time.monotonic()
@@ -374,7 +371,7 @@ class Agent:
             if self._over_at is not None and now - max(self._over_at, self._said_at) > _LAST_WORD_SECONDS:
                 self._loop.stop()
         elif self._line is None and self._killed_at is not None:
-            self._loop.stop()  # It was asked to end, and whoever asked has gone.
+            self._loop.stop()  # It was asked to end, and the service that asked has gone.
         else:
             self._keep_in_touch(now)
 
@@ -388,13 +385,13 @@ class Agent:
         self._fence(why % (tried, self._grace_seconds))
 
     def _fence(self, why: str, code: int = _LOST) -> None:
-        """Nothing that happens here counts any more: first nobody hears of it, then it ends."""
+        """Nothing that happens here counts any more: the connections end first, then the seat."""
         self._relays.close()
         if self._line is not None:
             self._line.close()
         try:
             os.write(2, ("millrace: the seat ends: %s\n" % why).encode())
         except OSError:
-            pass  # Nobody reads it.
+            pass  # Nothing reads it.
         self._code = code
         self._loop.stop()

@@ -12,13 +12,14 @@ import signal
 import socket
 
 from millrace_walls import walls
+from millrace_walls.places import is_within
 from millrace_walls.plan import parse
 from millrace_worker import keeper
 
 from .child import PYTHON, PYTHON_DIR, Child, environment_of, name_python
 from .door import Door
 from .loop import IN, Loop
-from .order import Server, Sitting
+from .order import Assignment
 from .ward import DESCRIPTOR, LIFELINE, TOLD
 
 TYPE_CHECKING = False
@@ -48,8 +49,6 @@ class NoWalls(Exception):
 
 
 class Around:
-    """What stands around the app of this seat."""
-
     def __init__(self, rung: str | None, network: list[tuple[str, str]], gap: str | None) -> None:
         #: None for nothing.
         self.rung = rung
@@ -59,13 +58,10 @@ class Around:
         self.gap = gap
 
     def told(self) -> dict[str, str | None]:
-        """For the service."""
         return {"level": self.rung or "none", "gap": self.gap and self.gap[:_MAX_CHARS]}
 
 
 class Files:
-    """Where they are."""
-
     def __init__(self, bundle: str, python: str, environment: str | None) -> None:
         #: The seat's own, which holds them all.
         self.folder = os.path.dirname(bundle)
@@ -90,7 +86,8 @@ class Probing:
 
     def found(self, asked: Walls, neighbours: str | None) -> Around:
         """What the app will live behind. Raises NoWalls where that is less than what is asked for."""
-        said, complaint = (_read(each) for each in (self._child.stdout, self._child.stderr))
+        with open(self._child.stdout, "rb") as stdout, open(self._child.stderr, "rb") as stderr:
+            said, complaint = stdout.read(_ANSWER_BYTES), stderr.read(_ANSWER_BYTES)
         try:
             offer = json.loads(said)
         except ValueError:
@@ -220,22 +217,6 @@ def _apart(descriptors: dict[int, int]) -> dict[int, int]:
     return descriptors
 
 
-def plan_fields(
-    around: Around, command: list[str], variables: dict[str, str], folders: dict[str, str], reads: list[str]
-) -> list[tuple[str, str]]:
-    """What every plan has. `folders` has the seat's own as `data_dir`, and what the app sees of it, with `reads`."""
-    return [
-        ("rung", around.rung or ""),
-        ("program", command[0]),
-        ("harness", PYTHON_DIR),
-        *folders.items(),
-        *around.network,
-        *(("read", each) for each in (*host_reads(folders["data_dir"]), *reads)),
-        *(("argument", each) for each in command[1:]),
-        *(("variable", "%s=%s" % pair) for pair in variables.items()),
-    ]
-
-
 def host_reads(folder: str, host: Mapping[str, str] = os.environ) -> list[str]:
     """What of the machine's files its variables promise to every program; not its user's home, nor a seat."""
     named = [each for each in host.get("PATH", "").split(os.pathsep) if os.path.basename(each) in _PROGRAMS]
@@ -243,11 +224,7 @@ def host_reads(folder: str, host: Mapping[str, str] = os.environ) -> list[str]:
         named += host.get(name, "").split(os.pathsep)
     private = [os.path.realpath(each) for each in (host.get("HOME", "/"), folder)]
     real = [os.path.realpath(each) for each in dict.fromkeys(named) if os.path.isabs(each)]
-    return [each for each in real if not any(_is_within(path, each) for path in private)]
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+    return [each for each in real if not any(is_within(path, each) for path in private)]
 
 
 def _packed(name: str, value: str) -> bytes:
@@ -260,29 +237,24 @@ def _packed(name: str, value: str) -> bytes:
     return field + b"\0"
 
 
-def _read(descriptor: int) -> bytes:
-    with open(descriptor, "rb") as source:
-        return source.read(_ANSWER_BYTES)
-
-
 _HARNESS = "import sys; sys.path[:1] = [%s]; from millrace_worker.start import main; main()" % json.dumps(PYTHON_DIR)
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from millrace_agent.ward import run; run()"
 #: What the harness is told in place of an address: it asks the agent for its connections.
 _DOOR = "door"
 
 
-def start_app(loop: Loop, sit: Sitting, files: Files, home: str) -> tuple[Child, dict[str, str]]:
+def start_app(loop: Loop, task: Assignment, files: Files, home: str) -> tuple[Child, dict[str, str]]:
     """Starts it, behind walls if there are some. The harness calls home at that socket; a server does not.
 
     Gives the folders that it writes to, too, by what they are for it.
     """
     around = files.around
     is_walled = around is not None and around.rung is not None
-    storage = _storage(sit.storage, files.folder)
+    storage = _storage(task.storage, files.folder)
     scratch = os.path.join(files.folder, "scratch")
     if is_walled:
         os.mkdir(scratch, 0o700)
-    variables = environment_of(sit.variables, storage, files.environment, scratch if is_walled else None)
+    variables = environment_of(task.variables, storage, files.environment, scratch if is_walled else None)
     reads: list[str] = []
     if files.environment is None:
         reads = [name_python(files.folder)]
@@ -290,27 +262,40 @@ def start_app(loop: Loop, sit: Sitting, files: Files, home: str) -> tuple[Child,
         variables["PATH"] = os.pathsep.join([*reads, os.path.dirname(files.python), found])
     order = str(os.getpid())
     command = [files.python, "-c", _HARNESS]
-    if sit.server is not None:
-        command = _server_command(sit.server, files, variables)
+    if task.server is not None:
+        variables["PORT"] = str(task.server.port)
+        program, *rest = task.server.command
+        # The place may have it under another name, and the app's own version matters.
+        command = [files.python if program in ("python", "python3") else program, *rest]
     else:
         # In a namespace of its own the first process is a keeper; elsewhere behind walls the agent is.
         is_kept = is_walled and around is not None and around.rung != "userns"
         own = {"address": _DOOR if is_walled else home, "bundle_dir": files.bundle, "kept": is_kept}
-        order = json.dumps({**sit.order, **own})
+        order = json.dumps({**task.order, **own})
     if around is None or around.rung is None:
-        arguments = command if sit.server is None else program_arguments(files.bundle, command)
+        arguments = command if task.server is None else program_arguments(files.bundle, command)
         return Child(arguments, order.encode() + b"\n", variables), {"storage": storage}
     written = {"storage": storage, "scratch": scratch}
-    folders = {"data_dir": files.folder, "bundle": files.bundle, **written}
+    fields = [
+        ("rung", around.rung),
+        ("program", command[0]),
+        ("harness", PYTHON_DIR),
+        ("data_dir", files.folder),
+        ("bundle", files.bundle),
+        *written.items(),
+        *around.network,
+        *(("read", each) for each in (*host_reads(files.folder), *reads)),
+        *(("argument", each) for each in command[1:]),
+        *(("variable", "%s=%s" % pair) for pair in variables.items()),
+    ]
     if files.environment is not None:
-        folders["environment"] = files.environment
-    fields = plan_fields(around, command, variables, folders, reads)
-    if sit.server is None:
+        fields.append(("environment", files.environment))
+    if task.server is None:
         fields += [("home", home), ("order", order)]
     else:
-        fields += [("port", str(sit.server.port)), ("authored", str(sit.server.authored))]
-    if sit.limits is not None and sit.limits.memory is not None:
-        fields.append(("memory_bytes", str(sit.limits.memory)))
+        fields += [("port", str(task.server.port)), ("authored", str(task.server.authored))]
+    if task.max_memory is not None:
+        fields.append(("memory_bytes", str(task.max_memory)))
     return Walled(loop, fields, home), written
 
 
@@ -330,10 +315,3 @@ def _storage(wanted: str, folder: str) -> str:
     own = os.path.join(folder, "storage")
     os.makedirs(own, exist_ok=True)
     return own
-
-
-def _server_command(server: Server, files: Files, variables: dict[str, str]) -> list[str]:
-    variables["PORT"] = str(server.port)
-    program, *rest = server.command
-    # The place may have it under another name, and the app's own version matters.
-    return [files.python if program in ("python", "python3") else program, *rest]

@@ -18,10 +18,10 @@ from millrace_worker import keeper
 from . import looks
 from .app import program_arguments
 from .child import ALLOWED, PYTHON, Child, Lines, name_python
-from .files import READY, Blobs, NotFetched, bring_environment, connect, describe
+from .files import READY, Blobs, NotFetched, connect, describe
 from .line import Line
 from .loop import Loop
-from .order import read_hash, read_ticket
+from .order import HASH, HEX, matching
 from .pack import Unpackable, pack
 from .relay import Relays
 from .unpack import BadArchive
@@ -63,9 +63,9 @@ class Home:
 
     @property
     def is_full(self) -> bool:
-        """The service is slower than what is sent to it."""
+        """The service is not there, or slower than what is sent to it."""
         line = self._line()
-        return line is not None and not line.is_drained
+        return line is None or not line.is_drained
 
     def connect(self, ticket: str) -> ssl.SSLSocket:
         """A connection to the service that shows a ticket."""
@@ -74,7 +74,7 @@ class Home:
     def bring(self, blob: str, to: str) -> None:
         """Fetches an environment by its hash, and fits it to this place."""
         try:
-            bring_environment(Blobs(self._context, self._where(), *self._proof), blob, to)
+            Blobs(self._context, self._where(), *self._proof).bring_environment(blob, to)
         except (NotFetched, BadArchive, OSError) as error:
             message = "the environment could not be fetched from the service: %s; deploy again"
             raise NotFetched(message % describe(error)) from None
@@ -117,13 +117,13 @@ class Build:
         if word == "run":
             self._run(order_id, value)
         elif word == "bring":
-            blob = read_hash(value["blob"])
+            blob = matching(HASH, value["blob"])
             environment = os.path.join(self._folder, "environment")
             self._aside(order_id, lambda: self._home.bring(blob, environment))
         else:
             what = str(value["what"])
             marker = {"bundle": None, "environment": READY}[what]
-            ticket = read_ticket(value["ticket"])
+            ticket = matching(HEX, value["ticket"])
             self._aside(order_id, lambda: self._give(what, marker, ticket))
 
     def tick(self) -> None:
@@ -133,11 +133,10 @@ class Build:
             (order_id, problem), self._done = self._done, None
             self._finish(order_id, problem=problem)
 
-    def bury(self, pid: int, status: int) -> None:
-        """A child of the agent has ended."""
+    def reap(self, pid: int, status: int) -> None:
         if self._step is not None and self._step.child.pid == pid:
             keeper.sweep()
-            self._step.bury(status)
+            self._step.reap(status)
 
     def _run(self, order_id: int, value: Any) -> None:
         variables = self._variables(value["env"])
@@ -146,20 +145,14 @@ class Build:
                 raise ValueError("not a name for a file")
             with open(os.path.join(self._folder, "aside", name), "w", encoding="utf-8") as file:
                 file.write(text)
+        bundle = os.path.join(self._folder, "bundle")
         program = [str(value["program"]), *(str(word) for word in value["args"])]
         try:
-            child = Child(program_arguments(self._bundle(), program), b"%d\n" % os.getpid(), variables)
+            child = Child(program_arguments(bundle, program), b"%d\n" % os.getpid(), variables)
         except (OSError, ValueError) as error:
             self._finish(order_id, problem="a program could not be started: %s" % describe(error))
             return
-        self._step = _Step(self._loop, child, self._home, lambda code, is_out: self._end_step(order_id, code, is_out))
-
-    def _end_step(self, order_id: int, code: int, is_out_of_memory: bool) -> None:
-        self._step = None
-        self._finish(order_id, code=code, is_out_of_memory=is_out_of_memory)
-
-    def _bundle(self) -> str:
-        return os.path.join(self._folder, "bundle")
+        self._step = _Step(self._loop, child, self._home, lambda code, is_out: self._finish(order_id, code, is_out))
 
     def _variables(self, given: dict[str, str]) -> dict[str, str]:
         found = {"LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
@@ -175,7 +168,11 @@ class Build:
         try:
             with self._home.connect(ticket) as home:
                 pack(os.path.join(self._folder, what), home.sendall, marker)
-                _say_goodbye(home)
+                try:
+                    # Waits until the service has read it all: closing with something unread may lose what was sent.
+                    home.unwrap()
+                except OSError:
+                    pass  # The service knows by the hash behind it whether it is whole.
         except Unpackable as error:
             raise Unpackable("the %s could not be taken from where it was built: %s" % (what, error)) from None
         except OSError as error:
@@ -183,7 +180,7 @@ class Build:
             raise NotFetched(message % (what, describe(error))) from None
 
     def _aside(self, order_id: int, work: Callable[[], object]) -> None:
-        """In a thread of its own: the signs of life go on meanwhile."""
+        """In a thread of its own: heartbeats go on meanwhile."""
 
         def act() -> None:
             problem = None
@@ -198,23 +195,10 @@ class Build:
 
     def _finish(self, order_id: int, code: int = 0, is_out_of_memory: bool = False, problem: str | None = None) -> None:
         self._is_busy = False
-        self._home.tell(
-            "done",
-            {
-                "id": order_id,
-                "code": code,
-                "is_out_of_memory": is_out_of_memory,
-                "problem": None if problem is None else problem[:_PROBLEM_CHARS],
-            },
-        )
-
-
-def _say_goodbye(home: ssl.SSLSocket) -> None:
-    """Waits until the service has read all of it: what is closed with something unread may lose what was sent."""
-    try:
-        home.unwrap()
-    except OSError:
-        pass  # The service knows by the hash behind it whether it is whole.
+        self._step = None
+        problem = problem and problem[:_PROBLEM_CHARS]
+        done = {"id": order_id, "code": code, "is_out_of_memory": is_out_of_memory, "problem": problem}
+        self._home.tell("done", done)
 
 
 class _Step:
@@ -234,7 +218,7 @@ class _Step:
         for lines in self._lines:
             lines.resume()
 
-    def bury(self, status: int) -> None:
+    def reap(self, status: int) -> None:
         self._code = keeper.exit_code(status)
         self._look()
 
@@ -245,7 +229,7 @@ class _Step:
 
 
 class _StepLines(Lines):
-    """The first of them, and the last. They are not read while the service is slower than what is printed."""
+    """The first of them, and the last. They are not read while there is no service, or while it is slower."""
 
     def __init__(self, loop: Loop, descriptor: int, home: Home, stream: str, on_over: Callable[[], None]) -> None:
         self.is_over = False
@@ -261,6 +245,13 @@ class _StepLines(Lines):
             self._is_held = False
             self._watch()
 
+    def _read(self, events: int) -> None:
+        if self._home.is_full:
+            self._is_held = True
+            self._loop.forget(self._descriptor)
+        else:
+            super()._read(events)
+
     def _take(self, line: bytes) -> None:
         self._left_bytes -= len(line) + _LINE_COST_BYTES
         if self._left_bytes > 0:
@@ -274,6 +265,3 @@ class _StepLines(Lines):
                 self._tell(line)
             self.is_over = True
             self._on_over()
-        elif self._home.is_full:
-            self._is_held = True
-            self._loop.forget(self._descriptor)

@@ -93,7 +93,6 @@ class Channel:
         return len(self._unsent) > 0
 
     def send(self, data: bytes | memoryview) -> None:
-        """Sends all of it, some of it perhaps later."""
         if self._is_closed or self._is_ending:
             return
         write = self._tls.write
@@ -109,7 +108,6 @@ class Channel:
         self._flush()
 
     def pause(self) -> None:
-        """Nothing more is read, so that the service stops sending."""
         self._is_paused = True
         self._set_events(self._events & ~IN)
 
@@ -133,7 +131,6 @@ class Channel:
         self._flush()
 
     def close(self) -> None:
-        """Ends both directions at once."""
         if self._is_closed:
             return
         self._is_closed = True

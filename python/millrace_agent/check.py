@@ -38,22 +38,16 @@ def _missing_modules() -> list[str]:
 def _imported() -> set[str]:
     above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     names: set[str] = set()
-    for package in _PACKAGES:
-        folder = os.path.join(above, package)
-        for file in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
+    for folder in (os.path.join(above, package) for package in _PACKAGES):
+        for file in (name for name in os.listdir(folder) if name.endswith(".py")):
             with open(os.path.join(folder, file), encoding="utf-8") as source:
-                names |= _imports_of(source.read())
-    return names
-
-
-def _imports_of(source: str) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
-            found.add(node.module)
-    return {name for name in found if not name.startswith("millrace_")}
+                tree = ast.parse(source.read())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+                    names.add(node.module)
+    return {name for name in names if not name.startswith("millrace_")}
 
 
 def _unreachable(addresses: list[str]) -> list[str]:

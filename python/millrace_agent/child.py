@@ -19,22 +19,10 @@ PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The interpreter of keepers, and of apps without one of their own.
 PYTHON = os.path.realpath(sys.executable)
 
-_NOTHING: Mapping[int, int] = {}
-
 #: What an app may see of the environment of its seat; the services show it no more of theirs.
 ALLOWED = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "CUDA_VISIBLE_DEVICES",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
+    *("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
 
 
@@ -71,7 +59,7 @@ class Child:
     """A keeper, and below it a template, a replica, a server or a step of a build."""
 
     def __init__(
-        self, arguments: list[str], given: bytes, variables: dict[str, str], more: Mapping[int, int] = _NOTHING
+        self, arguments: list[str], given: bytes, variables: dict[str, str], more: Mapping[int, int] = {}
     ) -> None:
         """`given` is what it reads from stdin; `more` has further descriptors, by the number that it finds them at."""
         order_read, order_write = os.pipe()
@@ -116,7 +104,6 @@ class Child:
         return status if pid == self.pid else None
 
     def end(self) -> None:
-        """Ends all of it."""
         keeper.tell(self.pid, signal.SIGTERM)
 
     def ask(self) -> None:
@@ -137,7 +124,7 @@ _EARLY_BYTES = 256 * 1024
 
 
 class Lines:
-    """What comes out of a pipe, line by line. Whoever reads them says which are told."""
+    """What comes out of a pipe, line by line. Subclasses say which lines are sent to the service."""
 
     def __init__(self, loop: Loop, descriptor: int, stream: str, say: Callable[[str, Any], None]) -> None:
         self._loop = loop
@@ -149,7 +136,6 @@ class Lines:
         self._watch()
 
     def _take(self, line: bytes) -> None:
-        """One line."""
         raise NotImplementedError
 
     def _after(self, is_over: bool) -> None:

@@ -15,7 +15,7 @@ import time
 from .app import Files, NoWalls, Probing
 from .channel import SERVER_NAME
 from .child import PYTHON
-from .order import SeatOrder, Sitting
+from .order import Assignment, SeatOrder
 from .pack import Unpackable
 from .unpack import BadArchive, unpack
 
@@ -33,7 +33,7 @@ class NotFetched(Exception):
 
 
 def connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> ssl.SSLSocket:
-    """A connection of its own to the service, which begins with that line; perhaps not at the first try."""
+    """A connection of its own to the service, which begins with that line; tries several times."""
     for pause in _PAUSES_SECONDS:
         try:
             return _connect(context, address, preface)
@@ -95,7 +95,7 @@ def fit(folder: str, made_at: bytes | None, python: str = os.path.realpath(sys.e
     _link(folder, python)
     settings = os.path.join(folder, "pyvenv.cfg")
     text = (_small(settings) or b"").decode("utf-8", "strict")
-    # Without it a Python takes the environment for none.
+    # Without it Python does not treat the folder as an environment.
     if text == "":
         raise BadArchive("it has no pyvenv.cfg that could be read")
     text = re.sub(r"^home *=.*$", lambda _: "home = " + os.path.dirname(python), text, count=1, flags=re.M)
@@ -122,7 +122,6 @@ def _link(folder: str, python: str) -> None:
 
 
 def _rewrite(file: str, source: str, folder: str) -> int:
-    """Gives how much longer the file has become."""
     content = _small(file)
     # Programs, and whatever else is no text, are not touched.
     if content is None or b"\0" in content:
@@ -158,16 +157,17 @@ def _startable(script: str, folder: str) -> str:
 
 
 def _small(file: str) -> bytes | None:
-    """A file of the archive, unless it is a link or large; None for that."""
+    """What is in a file of the archive; None if that is a link, a folder or large."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as opened:
+    try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_TEXT_BYTES:
-            return None
-        return opened.read(_MAX_TEXT_BYTES)
+        is_small = stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_TEXT_BYTES
+        return os.read(descriptor, _MAX_TEXT_BYTES) if is_small else None
+    finally:
+        os.close(descriptor)
 
 
 def _replace(file: str, text: str) -> None:
@@ -181,8 +181,6 @@ def _replace(file: str, text: str) -> None:
 
 
 class Blobs:
-    """What the service has for this seat."""
-
     def __init__(self, context: ssl.SSLContext, address: tuple[str, int], seat_id: str, secret: str) -> None:
         self._context = context
         self._address = address
@@ -197,29 +195,23 @@ class Blobs:
         os.unlink(packed)
         return answer
 
-
-def bring(blobs: Blobs, order: SeatOrder, sit: Sitting, folder: str) -> Files:
-    """Fetches an app into a folder, and finds out meanwhile what it can live behind."""
-    probing = None if sit.walls is None else Probing(folder)
-    files = _fetch_all(blobs, sit, folder)
-    if sit.walls is not None and probing is not None:
-        files.around = probing.found(sit.walls, order.neighbours)
-    return files
+    def bring_environment(self, blob: str, to: str) -> str:
+        """Fetches an environment into a new folder, and gives its interpreter."""
+        return fit(to, self.unpack(blob, to, READY))
 
 
-def _fetch_all(blobs: Blobs, sit: Sitting, folder: str) -> Files:
-    """Bundle and environment; nothing of them is used before it is whole."""
+def bring(blobs: Blobs, order: SeatOrder, assignment: Assignment, folder: str) -> Files:
+    """Fetches an app into a folder, and meanwhile finds out which walls it can have."""
+    probing = None if assignment.walls is None else Probing(folder)
     bundle = os.path.join(folder, "bundle")
-    blobs.unpack(sit.bundle, bundle)
-    if sit.environment is None:
-        return Files(bundle, PYTHON, None)
-    environment = os.path.join(folder, "environment")
-    return Files(bundle, bring_environment(blobs, sit.environment, environment), environment)
-
-
-def bring_environment(blobs: Blobs, blob: str, to: str) -> str:
-    """Fetches an environment into a new folder, and gives its interpreter."""
-    return fit(to, blobs.unpack(blob, to, READY))
+    blobs.unpack(assignment.bundle, bundle)
+    files = Files(bundle, PYTHON, None)
+    if assignment.environment is not None:
+        environment = os.path.join(folder, "environment")
+        files = Files(bundle, blobs.bring_environment(assignment.environment, environment), environment)
+    if assignment.walls is not None and probing is not None:
+        files.around = probing.found(assignment.walls, order.neighbours)
+    return files
 
 
 def why_not(error: BaseException) -> str:
@@ -228,7 +220,6 @@ def why_not(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong in a start, for people."""
     if isinstance(error, (NotFetched, BadArchive, Unpackable)):
         return str(error)
     if isinstance(error, OSError) and error.errno == errno.E2BIG:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 
 from .loop import IN, Loop
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Callable
-
 
 _BYTES = 64 * 1024
 _buffer = bytearray(_BYTES)
@@ -20,7 +16,7 @@ _MAX_CHILDREN = 10_000
 
 
 class Pipe:
-    """The end of a pipe that is read, as a connection that nobody writes to.
+    """The end of a pipe that is read, as a connection to which nothing is written.
 
     It is read to its end even when the connection is lost: a program that printed into a closed pipe would die of it.
     """
@@ -31,7 +27,7 @@ class Pipe:
         self._descriptor = descriptor
         #: Nothing more comes out of it.
         self.is_over = False
-        #: Nobody hears what comes out of it.
+        #: No service gets what comes out of it.
         self.is_lost = False
 
     def fileno(self) -> int:
@@ -74,10 +70,8 @@ class Pipe:
 
 
 class Template(Pipe):
-    """The connection of a template.
-
-    Reads along what is said, so that the next service can be told what the first one was, and so that what the template
-    has forked for one service has ended before it forks for the next.
+    """The connection of a template. Reads along, so that the next service can be told what the first one was, and so
+    that what the template has forked for one service has ended before it forks for the next.
     """
 
     def __init__(self, loop: Loop, descriptor: int) -> None:
@@ -89,12 +83,11 @@ class Template(Pipe):
         #: What it was told to fork and has not seen end: its ticket, by its id.
         self._children: dict[str, str] = {}
         self._pids: dict[str, int] = {}
-        self._said = _Lines(self._hear)
-        self._told = _Lines(self._note)
+        #: What it said, and what it was told, that is no whole line yet.
+        self._said = self._told = b""
 
     @property
     def may_go_on(self) -> bool:
-        """Whether another service can have it."""
         return self.is_sound and not self.is_over and self.ready != b""
 
     @property
@@ -107,32 +100,31 @@ class Template(Pipe):
         return dict(self._pids)
 
     def meet(self, ticket: str, pid: int) -> None:
-        """A process has called home with that ticket."""
         if ticket in self._children.values():
             self._pids[ticket] = pid
 
     def recv_into(self, buffer: bytearray) -> int:
         count = super().recv_into(buffer)
-        self._read_along(self._said, memoryview(buffer)[:count])
+        self._said = self._read_along(self._said, memoryview(buffer)[:count], self._hear)
         return count
 
     def send(self, data: bytes | memoryview) -> int:
         count = os.write(self._descriptor, data)
-        self._read_along(self._told, memoryview(data)[:count])
+        self._told = self._read_along(self._told, memoryview(data)[:count], self._note)
         return count
 
     def close(self) -> None:
         super().close()
         # What was half said can never be ended.
-        self.is_sound = self.is_sound and not self._told.rest
+        self.is_sound = self.is_sound and not self._told
         self.end_children("kill")
 
     def overhear(self, data: bytes) -> None:
         """It has said that already."""
-        self._read_along(self._said, memoryview(data))
+        self._said = self._read_along(self._said, memoryview(data), self._hear)
 
     def leave(self) -> None:
-        """Its service is there, and does not want it any more."""
+        """Its service is there, and has detached it."""
         if self.is_lost and not self.is_over:
             self.is_over = True
             self.find()
@@ -148,13 +140,19 @@ class Template(Pipe):
             except OSError:
                 self.is_sound = False
 
-    def _read_along(self, lines: _Lines, data: memoryview) -> None:
+    def _read_along(self, rest: bytes, data: memoryview, take: Callable[[bytes], object]) -> bytes:
+        """Takes the lines that are whole now; gives the rest."""
         if not self.is_sound:
-            return
+            return rest
+        *lines, rest = (rest + bytes(data)).split(b"\n")
         try:
-            lines.add(data)
+            if len(rest) > _MAX_LINE_BYTES:
+                raise ValueError("a line that is too long")
+            for line in lines:
+                take(line)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.is_sound = False
+        return rest
 
     def _hear(self, line: bytes) -> None:
         ((word, value),) = json.loads(line).items()
@@ -166,25 +164,10 @@ class Template(Pipe):
         elif word == "exited":
             self._pids.pop(self._children.pop(value["id"], ""), None)
             if self.is_lost:
-                self._loop.wake()  # Somebody may wait for it.
+                self._loop.wake()  # The agent may wait for it.
 
     def _note(self, line: bytes) -> None:
         ((word, value),) = json.loads(line).items()
         if word == "fork":
             self._children[str(value["id"])] = str(value["ticket"])
             self.is_sound = len(self._children) <= _MAX_CHILDREN
-
-
-class _Lines:
-    """Cuts what comes into lines. Raises ValueError for one that is too long."""
-
-    def __init__(self, take: Callable[[bytes], Any]) -> None:
-        self._take = take
-        self.rest = b""
-
-    def add(self, data: memoryview) -> None:
-        *lines, self.rest = (self.rest + bytes(data)).split(b"\n")
-        if len(self.rest) > _MAX_LINE_BYTES:
-            raise ValueError("a line that is too long")
-        for line in lines:
-            self._take(line)

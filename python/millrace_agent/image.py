@@ -1,7 +1,7 @@
 """Builds an image with the BuildKit that runs beside the seat, has it pushed, and tells what has become of it.
 
-It is a program of its own: the service has it run in a seat for images, where nothing of an app ever runs. So what
-opens the registry can be here, and is read by nobody but this.
+It is a program of its own: the service has it run in a seat for images, where nothing of an app ever runs. So the
+registry's logins can be here: only this program reads them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Directives are read from the first lines alone. Another frontend than BuildKit's own could ask for anybody's cache.
+#: Directives are read from the first lines alone. Another frontend than BuildKit's own could ask for any cache.
 _NO_DIRECTIVES = b"# Directives are not read.\n"
 #: An image below a folder that is some project's id.
 _ANY_PROJECT = r"^docker-image://[^/]+/(.*/)?p-[a-z0-9]{1,40}/"
@@ -45,14 +45,20 @@ def main(words: list[str]) -> int:
     order = json.loads(words[0])
     aside = order["aside"]
     try:
-        # By itself: BuildKit may ask for everything that is beside it.
-        os.mkdir(_dockerfile_folder(aside))
-        text = _NO_DIRECTIVES + _without_mark(_read(order["dockerfile"]))
-        _write(os.path.join(_dockerfile_folder(aside), "Dockerfile"), text)
-        _write(os.path.join(aside, "config.json"), _json(merge_logins(order)))
-        _write(os.path.join(aside, "policy.json"), _json(source_policy(order)))
+        # In a folder of its own: BuildKit may ask for everything that is beside it.
+        folder = os.path.join(aside, "dockerfile")
+        os.mkdir(folder)
+        # Editors of Windows begin a file with a mark, which elsewhere is a letter.
+        text = _NO_DIRECTIVES + _read(order["dockerfile"]).removeprefix(codecs.BOM_UTF8)
+        _write(os.path.join(folder, "Dockerfile"), text)
+        _write(os.path.join(aside, "config.json"), json.dumps(merge_logins(order)).encode())
+        _write(os.path.join(aside, "policy.json"), json.dumps(source_policy(order)).encode())
         builder = _builder(order)
-        code = subprocess.call(build_command(order), env=_environment(order))
+        environment = {**os.environ, "DOCKER_CONFIG": aside}
+        if order["certificates"]:
+            # buildctl itself fetches tokens of a registry, and reads none of BuildKit's settings.
+            environment["SSL_CERT_DIR"] = os.pathsep.join([*_SYSTEM_CERTIFICATES, order["certificates"]])
+        code = subprocess.call(build_command(order), env=environment)
         if code == 0:
             print(answer(order), flush=True)
         elif _builder(order) != builder:
@@ -60,22 +66,29 @@ def main(words: list[str]) -> int:
             raise Refused(_BUILDKIT_ENDED)
         return code
     except (OSError, ValueError, KeyError, Refused) as error:
-        print("%s" % error, file=sys.stderr)
+        print(error, file=sys.stderr)
         return 1
 
 
 def merge_logins(order: dict[str, Any]) -> dict[str, Any]:
     """The operator's logins, and of those that the author sent, the ones for other registries."""
-    given: dict[str, Any] = json.loads(_operator_logins(order["logins"])) if order["logins"] else {}
+    given: dict[str, Any] = {}
+    if order["logins"]:
+        try:
+            given = json.loads(_read(order["logins"]))
+        except FileNotFoundError:
+            raise Refused(_NO_LOGINS) from None
     sent: dict[str, Any] = json.loads(_read(order["sent"])) if order["sent"] else {}
     host = order["registry"].split("/")[0]
-    auths = {name: auth for name, auth in sent.get("auths", {}).items() if _host_of(name) != host}
+    # Logins are known by a host, or by an address that begins with it.
+    hosts = {name: name.split("://")[-1].split("/")[0] for name in sent.get("auths", {})}
+    auths = {name: auth for name, auth in sent.get("auths", {}).items() if hosts[name] != host}
     # Of the rest of such a file, programs to run would be meant for another machine.
     return {"auths": {**auths, **given.get("auths", {})}}
 
 
 def source_policy(order: dict[str, Any]) -> dict[str, Any]:
-    """Images of other projects are behind the same login: nobody builds on them.
+    """Images of other projects are behind the same login: no build may use them.
 
     The registry may be the mirror of another one, so a project's id is that project's folder on every host.
     """
@@ -92,11 +105,10 @@ def source_policy(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_command(order: dict[str, Any]) -> list[str]:
-    """What buildctl is started with."""
     aside = order["aside"]
     words = [*_buildctl(order), "build", "--progress=plain", "--frontend=dockerfile.v0"]
     words += ["--local", "context=%s" % order["context"]]
-    words += ["--local", "dockerfile=%s" % _dockerfile_folder(aside), "--opt", "filename=Dockerfile"]
+    words += ["--local", "dockerfile=%s" % os.path.join(aside, "dockerfile"), "--opt", "filename=Dockerfile"]
     words += ["--source-policy-file", os.path.join(aside, "policy.json")]
     words += ["--metadata-file", os.path.join(aside, "made.json")]
     words += ["--export-cache", "type=inline", "--import-cache", "type=registry,ref=%s" % order["cache"]]
@@ -132,41 +144,8 @@ def _builder(order: dict[str, Any]) -> int | None:
         return None
 
 
-def _dockerfile_folder(aside: str) -> str:
-    return os.path.join(aside, "dockerfile")
-
-
-def _without_mark(text: bytes) -> bytes:
-    """Editors of Windows begin a file with one, and only there it is no letter."""
-    return text[len(codecs.BOM_UTF8) :] if text.startswith(codecs.BOM_UTF8) else text
-
-
 def _buildctl(order: dict[str, Any]) -> list[str]:
     return [order["buildctl"], "--addr", order["address"]]
-
-
-def _environment(order: dict[str, Any]) -> dict[str, str]:
-    found = {**os.environ, "DOCKER_CONFIG": order["aside"]}
-    if order["certificates"]:
-        # Tokens of a registry are fetched by buildctl itself, which reads none of BuildKit's settings.
-        found["SSL_CERT_DIR"] = os.pathsep.join([*_SYSTEM_CERTIFICATES, order["certificates"]])
-    return found
-
-
-def _host_of(name: str) -> str:
-    """Logins are known by a host, or by an address that begins with it."""
-    return name.split("://")[-1].split("/")[0]
-
-
-def _operator_logins(path: str) -> bytes:
-    try:
-        return _read(path)
-    except FileNotFoundError:
-        raise Refused(_NO_LOGINS) from None
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value).encode()
 
 
 def _read(path: str) -> bytes:

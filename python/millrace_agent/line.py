@@ -54,14 +54,12 @@ class Addresses:
         self._found = []
 
     def prefer(self, address: tuple[str, int]) -> None:
-        """The next one."""
         if address not in self._known:
             self._known.append(address)
         self._next = self._known.index(address)
         self._found = []
 
     def _look_up(self, address: tuple[str, int]) -> None:
-        """In a thread of its own."""
         found: dict[tuple[str, int], None] = {}
         try:
             for *_, place in socket.getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM):
@@ -119,10 +117,6 @@ class Line:
     def say(self, word: str, value: Any) -> None:
         if self._is_open:
             self._channel.send(json.dumps({word: value}).encode() + b"\n")
-
-    def end(self) -> None:
-        """What was said last still arrives."""
-        self._channel.end()
 
     def close(self) -> None:
         self._channel.close()

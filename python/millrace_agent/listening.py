@@ -34,7 +34,7 @@ class OwnServer:
     def place(self, top: int) -> dict[str, Any]:
         """For the service: where the server below that process takes connections now.
 
-        If somebody else listens on the port that it was given, that is `taken`. The port that its author wrote may be
+        If another process listens on the port that it was given, that is `taken`. The port that its author wrote may be
         another's, and this server may not have come so far yet.
         """
         for port in dict.fromkeys((self._port, self._authored)):
@@ -65,7 +65,7 @@ class OwnServer:
 
 
 def seen_by(pid: int, port: int) -> list[str]:
-    """Addresses of those who listen on a port where that process could connect to it."""
+    """Addresses of the sockets that listen on a port where that process could connect to it."""
     return list(_listening_on(port, "/proc/%d/net" % pid).values())
 
 
@@ -119,7 +119,6 @@ def _is_loopback(address: str) -> bool:
 
 
 def _held_below(top: int, wanted: Iterable[str]) -> frozenset[str]:
-    """Those of the sockets that a process below that one holds."""
     names = {"socket:[%s]" % each: each for each in wanted}
     found: set[str] = set()
     left = _MAX_DESCRIPTORS

@@ -18,7 +18,6 @@ from millrace_walls.plan import Plan, parse
 from millrace_worker import keeper, linux
 
 from .door import Door
-from .service import Service
 from .ward import DESCRIPTOR, become
 
 # Each start of an app waits for this file's imports: what not every start needs is imported where it is.
@@ -27,10 +26,63 @@ if TYPE_CHECKING:
     from typing import Any
 
     from millrace_walls.connects import Connects
-    from millrace_walls.server_port import AppLog
 
     from .held import Held
     from .listening import OwnServer
+
+_LINES_BYTES = 64 * 1024
+
+
+class Service:
+    """The agent's end of its connection to the service: lines of JSON, whose words `docs/wire.md` has.
+
+    What reads and writes JSON is imported when the first line comes: few agents get one.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=os.dup(descriptor))
+        self._rest = b""
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def hear(self, answers: Any, flags: int = 0) -> bool:
+        """Takes what has come, each message by a method of `answers`; false when the service is gone. Waits for a
+        message, unless `flags` says otherwise.
+        """
+        try:
+            data = self._socket.recv(_LINES_BYTES, flags)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._obey(line, answers)
+        return bool(data)
+
+    def say(self, word: str, value: Any) -> None:
+        import json
+
+        try:
+            self._socket.sendall(json.dumps({word: value}).encode() + b"\n")
+        except OSError:
+            pass  # It is gone, or about to be.
+
+    def _obey(self, line: bytes, answers: Any) -> None:
+        import json
+
+        ((word, value),) = json.loads(line).items()
+        if word == "look":
+            self.say("seen", {"id": int(value["id"]), **answers.look(int(value["pid"]))})
+        elif word == "where":
+            self.say("at", {"id": int(value["id"]), **answers.where()})
+        elif word == "ask":
+            answers.ask()
+        elif word == "fork":
+            answers.fork(str(value["ticket"]))
+        elif word == "lend":
+            answers.lend(str(value["ticket"]), str(value["path"]))
 
 
 def main() -> None:
@@ -44,10 +96,14 @@ def main() -> None:
     service = Service(DESCRIPTOR) if plan.has_service else None
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lifeline, held = os.pipe()
-    # By which the ward hands over what only it can make: the descriptor on which the kernel asks.
+    # The ward hands over what only it can make: the descriptor on which the kernel asks.
     heard, told = socket.socketpair()
     door = None if plan.home is None else Door(outer, plan.home)
-    log = _app_log() if plan.own_port else None
+    log = None
+    if plan.own_port:
+        from millrace_walls.server_port import AppLog
+
+        log = AppLog()
 
     def ward() -> None:
         outer.close()
@@ -59,7 +115,10 @@ def main() -> None:
         inner.close()
         told.close()
         os.close(lifeline)
-        connects = _connects(plan, heard, owner, log)
+        # The walls stand now. Without a descriptor no call waits for an answer, or the ward has failed.
+        with heard:
+            _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        connects = walls.answers(plan, descriptors[0], owner, log) if descriptors else None
         return _Attendant(plan, child, door, connects, service).wait()
 
     if plan.checks_storage and _is_storage_full(plan):
@@ -67,12 +126,6 @@ def main() -> None:
             service.say("exited", {"full": "storage", "is_storage_full": True})
         os._exit(128 + signal.SIGKILL)
     keeper.keep(ward, owner, lambda: walls.fork(plan), wait_for)
-
-
-def _app_log() -> AppLog:
-    from millrace_walls.server_port import AppLog
-
-    return AppLog()
 
 
 def _is_storage_full(plan: Plan) -> bool:
@@ -94,28 +147,24 @@ class _Attendant:
         self._service = service
         self._ended, self._wake = socket.socketpair()
         self._wake.setblocking(False)
-        self._held = self._hold()
+        self._held: Held | None = None
         self._server: OwnServer | None = None
-
-    def _hold(self) -> Held | None:
-        plan = self._plan
         if plan.watched_memory is None and not plan.watched:
-            return None
+            return
         from .held import Held
 
-        held = Held(self._wake_up, counts_place=False)
+        self._held = Held(self._wake_up, counts_place=False)
         if plan.watched_memory is not None:
-            held.watch_memory(plan.watched_memory, os.getpid(), self._forks)
+            self._held.watch_memory(plan.watched_memory, os.getpid(), self._forks)
         for name, most, path in plan.watched:
-            held.watch_folder(name, path, most)
-        return held
+            self._held.watch_folder(name, path, most)
 
     def wait(self) -> int:
         """Answers until the child has ended; gives its wait status."""
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         while True:
-            status = signal.SIGKILL if self._held and self._held.full else _bury(self._child)
+            status = signal.SIGKILL if self._held and self._held.full else _reap(self._child)
             if status is not None:
                 self._say_goodbye()
                 return status
@@ -123,21 +172,19 @@ class _Attendant:
                 return signal.SIGKILL
 
     def _answer(self) -> bool:
-        """Waits for something to do, and does it; false when the service is gone.
-
-        The kernel tells of the service's death too, but not if that was before this process could ask for it.
+        """Waits for something to do, and does it; false when the service is gone. The kernel tells of its end too, but
+        not if it died before this process could ask for that.
         """
         pause = self._door.pause_seconds() if self._door else 0
         poll = select.poll()
         poll.register(self._ended, select.POLLIN)
         if self._door is not None and pause == 0:
             poll.register(self._door, select.POLLIN)
-        for each in (self._connects, self._service):
-            if each is not None:
-                poll.register(each, select.POLLIN)
-        due = self._connects.pause_seconds() if self._connects else None
-        look = self._held.pause_seconds() if self._held else None
-        waits = [each for each in (pause or None, due, look) if each is not None]
+        for source in (self._connects, self._service):
+            if source is not None:
+                poll.register(source, select.POLLIN)
+        dues = [each.pause_seconds() for each in (self._connects, self._held) if each is not None]
+        waits = [each for each in (pause or None, *dues) if each is not None]
         ready = {descriptor for descriptor, _ in poll.poll(min(waits) * 1000 if waits else None)}
         # Before the door: a replica shows its ticket there after the service has told of it.
         if self._service is not None and not self._service.hear(self, socket.MSG_DONTWAIT):
@@ -152,7 +199,7 @@ class _Attendant:
             self._held.look()
         return True
 
-    # What the service asks. What it takes to answer is imported then: few agents are asked.
+    # What the service asks. The imports for the answers come then: few agents are asked.
 
     def look(self, pid: int) -> dict[str, Any]:
         """What a process uses, and whether it works; 0 is what is kept."""
@@ -212,17 +259,8 @@ class _Attendant:
             pass  # It is awake already.
 
 
-def _connects(plan: Plan, heard: socket.socket, service: int, log: AppLog | None) -> Connects | None:
-    """Waits for the walls to stand; None where no call waits for an answer, or the ward has failed."""
-    with heard:
-        _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
-    if not descriptors:
-        return None
-    return walls.answers(plan, descriptors[0], service, log)
-
-
-def _bury(child: int) -> int | None:
-    """Buries whoever has ended, orphans too; the child's wait status if it is among them."""
+def _reap(child: int) -> int | None:
+    """Reaps the processes that have ended, orphans too; gives the child's wait status if it is among them."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:

@@ -6,10 +6,7 @@ import select
 import signal
 import socket
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
+from collections.abc import Callable
 
 IN = select.EPOLLIN
 OUT = select.EPOLLOUT
@@ -18,7 +15,7 @@ _TICK_SECONDS = 0.5
 
 
 class Loop:
-    """Calls whoever waits for a descriptor that is ready, and `tick` at least twice a second."""
+    """Calls what waits for a descriptor that is ready, and `tick` at least twice a second."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -29,7 +26,7 @@ class Loop:
         self._is_over = False
         self._is_woken = False
         self._next_at = 0.0
-        #: Those that have come and that nobody has taken care of yet.
+        #: Those that have come and were not handled yet.
         self.signals: set[int] = set()
         self.watch(self._woken.fileno(), IN, self._rest)
 

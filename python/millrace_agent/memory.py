@@ -1,6 +1,5 @@
-"""How much memory a seat's processes use, and the end of those that use more than they may.
-
-As a service does it on its own machine where the kernel gives it no control groups: those of an agent hold others too.
+"""How much memory the processes of an app use, and the end of those that use more than they may: where there are no
+control groups, and in seats, where those of an agent hold others too.
 """
 
 from __future__ import annotations
@@ -9,14 +8,11 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 
 from millrace_worker import linux
 
 from . import looks
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
 
 #: Where programs keep memory that they share by name: the machine's, or an app's own.
 _SHARED_MEMORY = "/dev/shm"
@@ -159,11 +155,6 @@ def kilobytes(file: str) -> dict[str, int]:
         return {name: int(size) * 1024 for name, size in _KILOBYTES.findall(text.read())}
 
 
-def shared_resident(pid: int) -> int:
-    """What of a process's mapped memory is in files in memory."""
-    return _status_of(pid, _names_in("/proc/%d/task" % pid)).get("RssShmem", 0)
-
-
 def _status_of(pid: int, threads: list[str]) -> dict[str, int]:
     """What the kernel tells of a process's memory. Its first thread knows nothing of it if it ended before others."""
     for thread in threads:
@@ -191,12 +182,11 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _from_anywhere(names: list[str]) -> list[str]:
-    """All of them, from a random one on."""
     first = int.from_bytes(os.urandom(4), "big") % max(1, len(names))
     return names[first:] + names[:first]
 
 
-#: What nobody forked for a replica: the template or the app's own server, with all that they started.
+#: What was not forked for a replica: the template or the app's own server, with all that they started.
 REST = ""
 
 #: Of the kernel's flags of a task, and of its pending signals.
@@ -204,10 +194,9 @@ _PF_EXITING = 0x4
 _SIGKILL_PENDING = 1 << (signal.SIGKILL - 1)
 #: To find a thread that lives long enough to be asked.
 _ATTEMPTS = 10
-_TOO_MUCH = 1 << 62
 #: Of the limit: below it, what all processes of the machine could hold unmapped is not counted.
 _CLOSE_SHARE = 0.5
-#: So long a count of that is good for, unless the machine's grows: others may have freed as much.
+#: How long a count of that is valid, unless the machine's grows: others may have freed as much.
 _COUNT_SECONDS = 10.0
 
 
@@ -324,7 +313,7 @@ def _resident_by_threads(pid: int) -> int:
                 continue  # It has just ended, and the others have not.
             if words[0] not in "ZX":
                 return _held(words)
-    return _TOO_MUCH if int(looks.words("/proc/%d/stat" % pid)[17]) > 1 else 0
+    return _UNKNOWN if int(looks.words("/proc/%d/stat" % pid)[17]) > 1 else 0
 
 
 def _held(words: list[str]) -> int:
@@ -348,7 +337,7 @@ def _proportional(pid: int) -> tuple[int, int]:
     All of it, where the kernel does not tell: an app can hide what it shares, and then nothing is shared.
     """
     resident = _resident(pid)
-    in_files = min(resident, shared_resident(pid))
+    in_files = min(resident, _status_of(pid, _names_in("/proc/%d/task" % pid)).get("RssShmem", 0))
     try:
         told = kilobytes("/proc/%d/smaps_rollup" % pid)
         # Of one that is ending the kernel still tells all. Kernels before 5.3 do not tell the two apart.

@@ -8,13 +8,9 @@ import re
 import stat
 import tarfile
 import zlib
+from collections.abc import Callable, Iterator
 
 from .unpack import MAX_BYTES, MAX_ENTRIES, is_too_long, stays_inside
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Callable
 
 _PIECE_BYTES = 256 * 1024
 _SEAL_NAME = "sha256"

@@ -10,15 +10,11 @@ import os
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 
 from .channel import Channel
 from .handover import Pipe, Template
 from .loop import IN, OUT, Loop
-from .order import Sitting
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
 
 #: Four for each replica, three for a template; an app could open them without end.
 _MAX_RELAYS = 4096
@@ -29,7 +25,7 @@ _PREFACE_BYTES = 128
 _LASTING = ("template", "stdout", "stderr")
 #: What the kernel tells of who has connected: process, user, group.
 _CREDENTIALS = struct.Struct("3i")
-#: A service that gives so many signs of life after its template's connection was lost is there, and has given it up.
+#: A service that sends so many heartbeats after its template's connection was lost is there, and has given it up.
 _BEATS = 2
 _BYTES = 256 * 1024
 _buffer = bytearray(_BYTES)
@@ -37,19 +33,26 @@ _view = memoryview(_buffer)
 
 
 class Relays:
-    """A socket in a folder of this process's user, and what came there."""
+    """A socket in a folder of this process's user, what came there, and what of it lasts: a service that takes the seat
+    over can have the template, or what an app's own server prints.
+    """
 
     def __init__(self, loop: Loop, context: ssl.SSLContext, folder: str) -> None:
         self._loop = loop
         self._context = context
         self._relays: set[_Relay] = set()
-        self._callers: set[_Caller] = set()
+        #: Connections of the harness that have not shown their preface, with what they have said of it.
+        self._callers: dict[socket.socket, bytes] = {}
         #: What a template shows; none if there is to be none.
         self.template_ticket: str | None = None
-        #: The connections of the template, by kind.
+        #: What lasts, by kind: the connections of the template, or the pipes of the app's own server.
         self.kept: dict[str, Pipe] = {}
         #: Where the service is that the seat belongs to; None while there is none.
         self.address: tuple[str, int] | None = None
+        #: Another service has the seat, and has not been told yet that it can go on.
+        self.is_taken_over = False
+        #: Heartbeats since the template's connection was lost.
+        self._beats = 0
         os.mkdir(folder, 0o700)
         self.path = os.path.join(folder, "s")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -63,7 +66,6 @@ class Relays:
         return template if isinstance(template, Template) else None
 
     def forks(self) -> dict[str, int]:
-        """The processes of replicas that were forked, by ticket; any thread may ask."""
         template = self.template
         return {} if template is None else template.forks()
 
@@ -71,19 +73,66 @@ class Relays:
         """Passes on something of this place, as a connection that shows that ticket, and says something first."""
         self._pass_on(local, ("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii") + more)
 
-    def release(self) -> None:
+    def close(self) -> None:
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
+        self._release()
+
+    # Another service, or the same again.
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether another service can have it. A template that does not fork is a replica, and ends with its own."""
+        if self.template_ticket is None:
+            return len(self.kept) > 0
+        return self.template is not None and self.template.may_go_on
+
+    def take_over(self) -> None:
+        """It is another's from now on: nothing of the one before is passed on any more."""
+        self._release()
+        self.is_taken_over = True
+        self._loop.wake()
+
+    def settle(self, ticket: str) -> bool:
+        """Passes it on to its new service, with that ticket, when nothing is left of the old one's; tells whether it
+        has.
+        """
+        template = self.template
+        if template is not None and not template.is_alone:
+            template.end_children("end")
+            return False
+        self.is_taken_over = False
+        for kind, pipe in self.kept.items():
+            if pipe.is_lost and not pipe.is_over:
+                pipe.find()
+                self.join(pipe, kind, ticket, pipe.ready if isinstance(pipe, Template) else b"")
+        return True
+
+    def hear_beat(self) -> None:
+        """A template whose connection is lost while its service goes on with the seat was detached, and ends."""
+        template = self.template
+        if template is None or not template.is_lost or self.is_taken_over:
+            self._beats = 0
+            return
+        self._beats += 1
+        if self._beats >= _BEATS:
+            template.leave()
+
+    def come_back(self) -> None:
+        """The service that has the seat goes on with it. It does not want what it has lost meanwhile."""
+        if self.template is not None:
+            self.template.leave()
+
+    def _release(self) -> None:
         """Nothing that is passed on now is passed on any more. What lasts may be joined again."""
         for caller in self._callers:
+            self._loop.forget(caller.fileno())
             caller.close()
         self._callers.clear()
         for relay in list(self._relays):
             relay.close()
 
-    def close(self) -> None:
-        """Nothing is passed on from now on."""
-        self._loop.forget(self._listener.fileno())
-        self._listener.close()
-        self.release()
+    # The harness.
 
     def _accept(self, _events: int) -> None:
         try:
@@ -94,27 +143,40 @@ class Relays:
             local.close()
             return
         local.setblocking(False)
-        self._callers.add(_Caller(self._loop, local, self._greet))
+        self._callers[local] = b""
+        self._loop.watch(local.fileno(), IN, lambda _events: self._hear(local))
 
-    def _greet(self, caller: _Caller) -> None:
-        caller.leave()
-        self._callers.discard(caller)
-        if not caller.said:
-            caller.local.close()
+    def _hear(self, local: socket.socket) -> None:
+        try:
+            data = local.recv(_PREFACE_BYTES)
+        except BlockingIOError:
             return
-        preface, _, rest = caller.said.partition(b"\n")
+        except OSError:
+            data = b""
+        said = self._callers[local] = self._callers[local] + data
+        # The service refuses a caller that says too much, or goes.
+        if not data or b"\n" in said or len(said) >= _PREFACE_BYTES:
+            self._loop.forget(local.fileno())
+            del self._callers[local]
+            self._greet(local, said)
+
+    def _greet(self, local: socket.socket, said: bytes) -> None:
+        if not said:
+            local.close()
+            return
+        preface, _, rest = said.partition(b"\n")
         words = preface.decode("latin-1").split(" ")
         if words[2:3] == ["wire"]:
-            self._meet(words[3:], caller.local)
+            self._meet(words[3:], local)
         kind = words[2] if len(words) > 3 and words[3] == self.template_ticket else ""
         if kind not in _LASTING or kind in self.kept:
-            self._pass_on(caller.local, caller.said)
+            self._pass_on(local, said)
             return
-        pipe = (Template if kind == "template" else Pipe)(self._loop, caller.local.detach())
+        pipe = (Template if kind == "template" else Pipe)(self._loop, local.detach())
         self.kept[kind] = pipe
         if isinstance(pipe, Template):
             pipe.overhear(rest)
-        self._pass_on(pipe, caller.said)
+        self._pass_on(pipe, said)
 
     def _meet(self, shown: list[str], local: socket.socket) -> None:
         """Behind walls the outer keeper connects for a replica, and says for which process."""
@@ -132,36 +194,6 @@ class Relays:
         self._relays.add(_Relay(self._loop, self._context, self.address, local, self._relays.discard, first))
 
 
-class _Caller:
-    """A connection of the harness that has not shown its preface. `greet` gets what it said, when that is a line."""
-
-    def __init__(self, loop: Loop, local: socket.socket, greet: Callable[[_Caller], None]) -> None:
-        self._loop = loop
-        self._greet = greet
-        self.local = local
-        self.said = b""
-        loop.watch(local.fileno(), IN, self._read)
-
-    def leave(self) -> None:
-        self._loop.forget(self.local.fileno())
-
-    def close(self) -> None:
-        self.leave()
-        self.local.close()
-
-    def _read(self, _events: int) -> None:
-        try:
-            data = self.local.recv(_PREFACE_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        self.said += data
-        # Whoever says too much, or goes, is for the service to refuse.
-        if not data or b"\n" in self.said or len(self.said) >= _PREFACE_BYTES:
-            self._greet(self)
-
-
 class _Relay:
     """One connection on both sides."""
 
@@ -172,7 +204,7 @@ class _Relay:
         address: tuple[str, int],
         local: socket.socket | Pipe,
         on_closed: Callable[[_Relay], None],
-        preface: bytes = b"",
+        preface: bytes,
     ) -> None:
         self._loop = loop
         self._local = local
@@ -259,7 +291,6 @@ class _Relay:
             self._listen(False)
 
     def _finish(self) -> None:
-        """The harness has said all it had to say, and listens no more."""
         self._is_local_over = True
         self._is_deaf = True
         self._set_events(0)
@@ -296,59 +327,3 @@ class _Relay:
         else:
             self._loop.change(self._descriptor, events)
         self._events = events
-
-
-class Estate:
-    """What lasts of a seat."""
-
-    def __init__(self, loop: Loop, relays: Relays) -> None:
-        self._loop = loop
-        self._relays = relays
-        #: What an app's own server prints, by stream; empty where there is none.
-        self.pipes: dict[str, Pipe] = {}
-        #: Another service has the seat, and has not been told yet that it can go on.
-        self.is_open = False
-        #: Signs of life since the template's connection was lost.
-        self._beats = 0
-
-    @property
-    def may_go_on(self) -> bool:
-        """Whether another service can have it. A template that does not fork is a replica, and ends with its own."""
-        template = self._relays.template
-        return len(self.pipes) > 0 if template is None else template.may_go_on
-
-    def open(self) -> None:
-        """It is another's from now on: nothing of the one before is passed on any more."""
-        self._relays.release()
-        self.is_open = True
-        self._loop.wake()
-
-    def settle(self, sit: Sitting) -> bool:
-        """Passes it on to whom it belongs now, when nothing is left of what was the other's; gives whether it has."""
-        template = self._relays.template
-        if template is not None and not template.is_alone:
-            template.end_children("end")
-            return False
-        self.is_open = False
-        ticket = sit.server.ticket if sit.server else str(sit.order["template_ticket"])
-        for kind, pipe in (self.pipes if sit.server else self._relays.kept).items():
-            if pipe.is_lost and not pipe.is_over:
-                pipe.find()
-                self._relays.join(pipe, kind, ticket, pipe.ready if isinstance(pipe, Template) else b"")
-        return True
-
-    def hear_beat(self) -> None:
-        """A template that its service has let go of, while it goes on with the seat, has nobody to wait for."""
-        template = self._relays.template
-        if template is None or not template.is_lost or self.is_open:
-            self._beats = 0
-            return
-        self._beats += 1
-        if self._beats >= _BEATS:
-            template.leave()
-
-    def come_back(self) -> None:
-        """The service that has the seat goes on with it. What it has lost meanwhile, it does not want any more."""
-        template = self._relays.template
-        if template is not None:
-            template.leave()

@@ -14,22 +14,22 @@ from .order import SeatOrder
 
 
 def choose() -> str:
-    """Where it is to be. `tempfile` would do, but its imports take as long as a connection to the service."""
+    """Where an agent keeps its files. `tempfile` would do, but imports as long as a connection to the service takes."""
     return os.path.join(os.environ.get("TMPDIR", "/tmp"), "millrace-seat-" + os.urandom(8).hex())
 
 
 def remove(folder: str) -> None:
-    """With everything in it, as far as that can be."""
+    """Removes a folder with everything in it, as far as possible."""
     import shutil
 
-    # Each before it is looked into: an app may have closed it to itself, and the kernel closes folders of its own.
+    # Each before it is looked into: an app may have closed it to itself, and the kernel closes some too.
     for place, names, _ in os.walk(folder):
         for path in (os.path.join(place, name) for name in names):
             try:
                 if not os.path.islink(path):
                     os.chmod(path, 0o700)
             except OSError:
-                pass  # What cannot be removed is the place's to remove.
+                pass  # Then its pod or machine has to remove it.
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     linux.adopt_orphans()
     _raise_limit()
     order = SeatOrder(json.loads(_read()))
-    # Whoever starts the agent may choose it, to remove what an agent that was killed has left.
+    # The starter of the agent may choose it, to remove what a killed agent has left.
     folder = order.folder or choose()
     os.mkdir(folder, 0o700)
     code = 1
@@ -56,8 +56,11 @@ def main() -> None:
         traceback.print_exc()
     finally:
         keeper.sweep()
-        _remove(folder, order.neighbours)
-        # Not by a return: a thread may still fetch what nobody wants any more.
+        os.chdir("/")
+        remove(folder)
+        if order.neighbours is not None and os.path.exists(order.neighbours):
+            os.unlink(order.neighbours)
+        # Not by a return: a thread may still fetch something.
         os._exit(code)
 
 
@@ -75,14 +78,5 @@ def _read() -> bytes:
             text = file.read(_MAX_ORDER_BYTES)
     else:
         text = sys.stdin.buffer.readline(_MAX_ORDER_BYTES)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+    linux.lead_nowhere(0)
     return text
-
-
-def _remove(folder: str, neighbours: str | None) -> None:
-    os.chdir("/")
-    remove(folder)
-    if neighbours is not None and os.path.exists(neighbours):
-        os.unlink(neighbours)

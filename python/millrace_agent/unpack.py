@@ -7,13 +7,10 @@ limit.
 
 from __future__ import annotations
 
+import io
 import os
 import zlib
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
+from collections.abc import Iterator
 
 MAX_ENTRIES = 2_000_000
 MAX_BYTES = 32 * 1024**3
@@ -55,7 +52,7 @@ class _Entry:
 class _Source:
     """The bytes of an archive, which may be compressed with gzip."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: io.FileIO) -> None:
         self._file = file
         first = file.read(_PIECE_BYTES)
         self._gzip = zlib.decompressobj(31) if first.startswith(_GZIP) else None
@@ -108,10 +105,12 @@ def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
             _check_name(entry, names)
             left -= entry.size
             left_chars -= len(entry.name) + len(entry.target)
-            if left < 0 or left_chars < 0 or len(names) > MAX_ENTRIES:
+            is_given = entry.name == given
+            is_unfit = is_given and (entry.kind != _FILE or entry.size > _MAX_GIVEN_BYTES)
+            if left < 0 or left_chars < 0 or len(names) > MAX_ENTRIES or is_unfit:
                 raise BadArchive("it holds too much")
-            if entry.name == given:
-                answer = _small_content(source, entry)
+            if is_given:
+                answer = b"".join(_content(source, entry))
             elif entry.kind == _FILE:
                 _write(source, entry, os.path.join(into, entry.name))
             elif entry.kind == _LINK:
@@ -164,8 +163,8 @@ def _next_entry(source: _Source) -> _Entry | None:
     entry = _read_header(source.take(_BLOCK_BYTES))
     if entry is None or entry.kind == _PAX:
         raise BadArchive("an extended header has no entry")
-    entry.name = _text(records.get(b"path"), entry.name)
-    entry.target = _text(records.get(b"linkpath"), entry.target)
+    entry.name = _text(records[b"path"]) if b"path" in records else entry.name
+    entry.target = _text(records[b"linkpath"]) if b"linkpath" in records else entry.target
     if b"size" in records:
         entry.size = _number(records[b"size"], 10)
     if entry.size and entry.kind != _FILE:
@@ -218,11 +217,11 @@ def _number(digits: bytes, base: int) -> int:
 
 def _field(data: bytes) -> str:
     # A name that was cut in the middle of a character is whole in the extended header before it.
-    return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    return _text(data.split(b"\0", 1)[0])
 
 
-def _text(value: bytes | None, default: str) -> str:
-    return default if value is None else value.decode("utf-8", "surrogateescape")
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _content(source: _Source, entry: _Entry) -> Iterator[bytes | memoryview]:
@@ -272,9 +271,3 @@ def _write(source: _Source, entry: _Entry, target: str) -> None:
         os.fchmod(descriptor, entry.mode)
         # Python compares it with what its compiled code says.
         os.utime(descriptor, (entry.mtime, entry.mtime))
-
-
-def _small_content(source: _Source, entry: _Entry) -> bytes:
-    if entry.kind != _FILE or entry.size > _MAX_GIVEN_BYTES:
-        raise BadArchive("it holds too much")
-    return b"".join(_content(source, entry))

@@ -56,8 +56,7 @@ def run() -> None:
     said = os.read(0, _PID_BYTES)
     if not said:
         os._exit(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    linux.lead_nowhere(0)
     linux.close_inherited(3)
     os.chdir(sys.argv[1])
     keeper.keep(lambda: _run(*sys.argv[2:]), int(said))

@@ -13,28 +13,27 @@ from millrace_worker import keeper, linux
 
 from . import listening, looks
 from .held import Held
-from .service import Service
+from .local import Service
+from .ward import DESCRIPTOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_DESCRIPTOR = 3
-
 
 def main() -> None:
     """Reads from stdin: the container's first process, the port of its server or 0, and the folders to watch."""
     linux.die_with_parent(os.getppid(), signal.SIGKILL)
-    linux.close_inherited(_DESCRIPTOR + 1)
+    linux.close_inherited(DESCRIPTOR + 1)
     asked = json.loads(sys.stdin.buffer.read())
-    _Watch(int(asked["top"]), int(asked["port"]), asked["watched"]).run()
+    Watch(int(asked["top"]), int(asked["port"]), asked["watched"]).run()
 
 
-class _Watch:
+class Watch:
     def __init__(self, top: int, port: int, watched: list[tuple[str, int, str]]) -> None:
         self._top = top
         self._port = port
-        self._service = Service(_DESCRIPTOR)
+        self._service = Service(DESCRIPTOR)
         self._woken, self._wake = socket.socketpair()
         self._held = Held(self._wake_up, counts_place=False)
         for name, most, path in watched:

@@ -109,7 +109,7 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def call(name: str, *arguments: Any) -> int:
-    """Makes a system call; raises if it is refused. Any other error means that nobody stood in the way."""
+    """Makes a system call; raises if it is refused. Any other error means that nothing stopped it."""
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     result = int(_libc.syscall(ctypes.c_long(CALLS[name][0 if IS_X86 else 1]), *words))
     code = ctypes.get_errno()
@@ -125,7 +125,7 @@ def status(name: str) -> str:
 
 
 class NothingGainedError(OSError):
-    """The attack came to nothing, though nobody refused it."""
+    """The attack came to nothing, though nothing refused it."""
 
 
 def require(holds: bool) -> None:
@@ -254,7 +254,7 @@ def who() -> "dict[str, Any]":
 
 
 def answer(n: int) -> int:
-    """For whoever wants to know that this app still works."""
+    """Shows that this app still works."""
     return 2 * n + 1
 
 
@@ -272,7 +272,7 @@ _listener: "socket.socket | None" = None
 
 
 def run_file() -> None:
-    """In a build, where nobody calls: attacks come from a file, and results are printed."""
+    """In a build there are no calls: attacks come from a file, and results are printed."""
     with open("order.json", encoding="utf8") as file:
         told = json.load(file)
     for number, code in enumerate(told["codes"]):

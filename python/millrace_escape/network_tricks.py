@@ -11,6 +11,7 @@ import struct
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from typing import Callable
 
 IS_X86 = platform.machine() == "x86_64"
@@ -142,7 +143,7 @@ def listen_anywhere() -> socket.socket:
 
 
 def forge_notes(port: int) -> None:
-    """Says that whoever listens at a port is this app, in a file like those that keepers have, and shows it to its own.
+    """Says that this app listens at a port, in a file like those that keepers have, and shows it to its own keeper.
 
     The keeper copies what an app wants to listen with, and holds that for a moment.
     """
@@ -185,20 +186,24 @@ def _close_last_first(held: "list[socket.socket]") -> None:
         held.pop().close()
 
 
-def dial_changing(innocent: "tuple[str, int]", wanted: "tuple[str, int]") -> bool:
-    """Connects to an address in memory that another thread keeps changing; whether it was ever the wanted one."""
+def _changing(names: "list[bytes]") -> "Iterator[ctypes.Array[ctypes.c_char]]":
+    """An address in memory that another thread keeps changing, once for each attempt as long as they race."""
     held = ctypes.create_string_buffer(16)
-    family = struct.pack("=H", socket.AF_INET)
-    pair = [family + struct.pack("!H", port) + socket.inet_aton(host) for host, port in (innocent, wanted)]
     until = time.monotonic() + RACE_SECONDS
 
     def change() -> None:
         while time.monotonic() < until:
-            for packed in pair:
-                ctypes.memmove(held, packed, len(packed))
+            for name in names:
+                ctypes.memmove(held, name, len(name))
 
     threading.Thread(target=change, daemon=True).start()
     while time.monotonic() < until:
+        yield held
+
+
+def dial_changing(innocent: "tuple[str, int]", wanted: "tuple[str, int]") -> bool:
+    """Connects to an address in memory that another thread keeps changing; whether it was ever the wanted one."""
+    for held in _changing([named(*innocent), named(*wanted)]):
         with socket.socket() as connection:
             if _libc.connect(connection.fileno(), held, 16) == 0 and connection.getpeername()[1] == wanted[1]:
                 return True
@@ -243,7 +248,7 @@ def take_port_changing(ports: "list[int]") -> bool:
                 os.dup2(stream.fileno(), slot)
 
     threading.Thread(target=change, daemon=True).start()
-    name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", last) + socket.inet_aton("127.0.0.1") + bytes(8)
+    name = named("127.0.0.1", last)
     while time.monotonic() < until:
         _libc.bind(slot, name, len(name))
         if stream.getsockname()[1] == last:
@@ -262,17 +267,7 @@ def take_port_shared(port: int) -> int:
 
 def take_port_swapping(innocent: int, wanted: "tuple[int, ...]") -> bool:
     """Binds an address in memory whose port another thread keeps changing; whether it was ever a wanted one."""
-    held = ctypes.create_string_buffer(16)
-    names = [named("127.0.0.1", port) for port in (innocent, *wanted)]
-    until = time.monotonic() + RACE_SECONDS
-
-    def change() -> None:
-        while time.monotonic() < until:
-            for name in names:
-                ctypes.memmove(held, name, len(name))
-
-    threading.Thread(target=change, daemon=True).start()
-    while time.monotonic() < until:
+    for held in _changing([named("127.0.0.1", port) for port in (innocent, *wanted)]):
         with socket.socket() as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if _libc.bind(server.fileno(), held, 16) == 0 and server.getsockname()[1] in wanted:

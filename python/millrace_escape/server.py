@@ -43,7 +43,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
-        # Whoever may share the port gets some of its calls.
+        # Another server that may share the port gets some of its calls.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         super().server_bind()
 

@@ -1,7 +1,7 @@
 """A process of the same user behind no walls, which a hostile app may try to reach in every way there is.
 
-Says where it is in one line of JSON. Ends, and takes all it made with it, when its stdin ends: nothing of it outlives
-whoever started it, however that ended.
+Says where it is in one line of JSON. When its stdin ends, it removes all it made and ends: it never outlives the
+process that started it.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ def main() -> None:
     try:
         for kind, address in (
             (socket.SOCK_DGRAM, os.path.join(folder, "datagram.sock")),
-            # As the daemon of containers has one, which gives whoever reaches it the whole machine.
+            # Like that of the container daemon: a process that reaches it has the whole machine.
             (socket.SOCK_STREAM, os.path.join(folder, "docker.sock")),
             (socket.SOCK_STREAM, "\0" + name),
             (socket.SOCK_DGRAM, "\0" + name + "-datagram"),

@@ -8,16 +8,22 @@ import os
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from typing import Any
 
 from millrace_agent import start
-from millrace_agent.child import ALLOWED
+from millrace_agent.child import ALLOWED, PYTHON_DIR
 
-_AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.py")
+#: Its argument is the pid of its actor: one that Ray kills says nothing to what it started. The order comes on stdin.
+_AGENT = (
+    "import signal, sys; sys.path.insert(0, %s); "
+    "from millrace_agent.start import main; from millrace_worker import linux; "
+    "linux.die_with_parent(int(sys.argv.pop()), signal.SIGTERM); main()"
+) % json.dumps(PYTHON_DIR)
 #: How long an actor waits for the order to start its agent.
 _UNUSED_SECONDS = 60.0
 #: How long an actor outlives its agent, so that a supervisor that waits for the end is answered. Without a supervisor,
-#: nobody else ends the actor.
+#: nothing else ends the actor.
 _LINGER_SECONDS = 3.0
 
 
@@ -35,9 +41,8 @@ class Seat:
 
     async def learn(self, addresses: list[str]) -> None:
         """Those are the nodes of the cluster now. Before the start, and whenever they change."""
-        if self._watching is not None and self._watching.done():
-            return
-        _write_whole(self._neighbours, "\n".join(addresses))
+        if self._watching is None or not self._watching.done():
+            _write_whole(self._neighbours, "\n".join(addresses))
 
     async def start(self, order: dict[str, Any]) -> None:
         """Starts the agent, once however often it is asked to."""
@@ -66,9 +71,10 @@ class Seat:
             agent = await asyncio.shield(starting)
             return await agent.wait()
         finally:
-            # Before anybody hears of the end: this actor is killed then.
+            # Before the supervisor hears of the end: it kills this actor then.
             await asyncio.to_thread(start.remove, self._folder)
-            _remove(self._neighbours)
+            with suppress(FileNotFoundError):  # The agent has done so.
+                os.unlink(self._neighbours)
             self._end = _exit_in(_LINGER_SECONDS)
 
 
@@ -81,28 +87,22 @@ def _exit_in(seconds: float) -> threading.Timer:
 
 
 def _write_whole(path: str, text: str) -> None:
-    """Whoever reads it meanwhile gets all of it, or all that was there before."""
+    """A reader gets all of it, or all that was there before."""
     with open(path + ".new", "w", encoding="ascii") as file:
         file.write(text)
     os.replace(path + ".new", path)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass  # The agent has done so.
 
 
 async def _start_agent(order: dict[str, Any]) -> asyncio.subprocess.Process:
     agent = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
+        "-c",
         _AGENT,
         str(os.getpid()),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
-        # What Ray's own processes know, its token above all, is no business of what runs here.
+        # What runs here must not get the variables of Ray's own processes, its token above all.
         env={name: os.environ[name] for name in ALLOWED if name in os.environ},
         # Ray kills the group of an actor that has ended; an agent ends in order.
         start_new_session=True,
@@ -156,13 +156,6 @@ def _fits(needs: dict[str, float], has: dict[str, float]) -> bool:
 
 
 def _describe(amounts: dict[str, float]) -> str:
-    ordered = sorted(amounts, key=lambda name: (name not in _NAMES, list(_NAMES).index(name) if name in _NAMES else 0))
-    words = [
-        "%s %s" % (_round(amounts[name] / _GB if name == "memory" else amounts[name]), _NAMES.get(name, name))
-        for name in ordered
-    ]
-    return ", ".join(words) or "nothing"
-
-
-def _round(amount: float) -> str:
-    return "%g" % round(amount, 2)
+    ordered = [*(name for name in _NAMES if name in amounts), *(name for name in amounts if name not in _NAMES)]
+    told = {name: amounts[name] / _GB if name == "memory" else amounts[name] for name in ordered}
+    return ", ".join("%g %s" % (round(told[name], 2), _NAMES.get(name, name)) for name in ordered) or "nothing"

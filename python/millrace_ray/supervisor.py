@@ -1,4 +1,4 @@
-"""What a service has done on Ray: seats are begun, found again and ended, and it hears at once what became of them."""
+"""What the supervisor does for a service: it begins seats, finds them again, ends them, and reports at once."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Supervisor:
                 served_at = time.monotonic()
             else:
                 await asyncio.sleep(_PAUSE_SECONDS)
-        # Those that have begun end by themselves if their agents find no service either; nobody wants the others, and
-        # who is asked to end has nobody left to tell of it.
+        # Seats that have begun end by themselves if their agents find no service either. The others are not needed any
+        # more, and those that were asked to end have no supervisor left to report to.
         for seat, (word, _) in list(self._news.items()):
             if word == "waiting" or seat in self._ending:
                 self._kill(seat)
@@ -97,9 +97,9 @@ class Supervisor:
     def _do(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._bury)
+        task.add_done_callback(self._reap)
 
-    def _bury(self, task: asyncio.Future[None]) -> None:
+    def _reap(self, task: asyncio.Future[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -110,12 +110,12 @@ class Supervisor:
         if self._home is not None:
             self._home.say(word, {"seat": seat, **value})
         if word == "ended" and seat in self._ending:
-            self._forget(seat)  # Nobody asks for it any more.
+            self._forget(seat)  # The service does not ask for it any more.
 
     # Seats.
 
     async def _keep(self, seats: set[str]) -> None:
-        """Ends what the service knows no more: it was given up while nobody could be told."""
+        """Ends what the service knows no more: it gave it up while it had no supervisor."""
         for seat in [seat for seat in self._news if seat not in seats]:
             self._do(self._end(seat))
         for name in await asyncio.to_thread(self._list_names):
@@ -201,7 +201,7 @@ class Supervisor:
         self._ending.discard(seat)
 
     def _let_go(self, seat: str) -> None:
-        """It is another service's, or is to be."""
+        """It belongs to another service, or soon will."""
         self._actors.pop(seat, None)
         self._forget(seat)
 
@@ -282,7 +282,7 @@ class Supervisor:
         return nodes, self._ray.available_resources()
 
     def _node_addresses(self) -> list[str]:
-        """What listens on the machines of the cluster would do anything for whoever reaches it."""
+        """Apps must not reach the cluster's machines: what listens there obeys every caller."""
         return [node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]]
 
 

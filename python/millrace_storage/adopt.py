@@ -1,7 +1,7 @@
 """Gives all of a project's storage to one user. Runs as root, before any app does, and goes on where it was cut short.
 
-A name in there may be anything that an app once made of it. So nothing is followed: what is found is held, looked at
-and given away by its descriptor.
+An app may have made anything of a name in there. So no link is followed: what is found is held, looked at and given
+away by its descriptor.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 from millrace_walls import kernel
 
+from .looks import closing
+
 _FCHOWNAT = {"x86_64": 260, "aarch64": 54}
 _OPENAT2 = 437
 _AT_EMPTY_PATH = 0x1000
@@ -28,37 +30,31 @@ _HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 UNFINISHED, FINISHED = 0o1700, 0o700
 
 
-class _Left:
-    """How much was not given to the user."""
-
-    count = 0
-
-
 def main() -> None:
     """Reads from stdin a folder, a user, and where to put what cannot be given away; says how much of that there is."""
     order = json.loads(sys.stdin.buffer.readline())
-    left = adopt(order["folder"], order["user"], order["aside"])
-    print(json.dumps({"count": left.count}))
+    print(json.dumps({"count": adopt(order["folder"], order["user"], order["aside"])}))
 
 
-def adopt(folder: str, user: int, aside: str) -> _Left:
-    """A file that has a name elsewhere too may be anybody's: it is put aside, as it is."""
-    top = os.open(folder, _FOLDER)
-    left = _Left()
-    try:
+def adopt(folder: str, user: int, aside: str) -> int:
+    """Tells how much was not given to the user. A file with another name outside may be another user's: it is put aside
+    as it is.
+    """
+    count = 0
+    with closing(os.open(folder, _FOLDER)) as top:
         os.fchmod(top, UNFINISHED)
         os.fchown(top, user, user)
-        links = Counter(each.key for each in _below(top, _Left()) if each.key is not None)
-        for each in _below(top, left):
-            if each.key is not None and links[each.key] != each.facts.st_nlink:
+        links = Counter(each.key for each in _below(top) if each is not None and each.key is not None)
+        for each in _below(top):
+            if each is None:
+                count += 1
+            elif each.key is not None and links[each.key] != each.facts.st_nlink:
                 _put_aside(each, aside)
-                left.count += 1
+                count += 1
             elif (each.facts.st_uid, each.facts.st_gid) != (user, user):
                 kernel.syscall(_FCHOWNAT[kernel.MACHINE], each.held, b"", user, user, _AT_EMPTY_PATH)
         os.fchmod(top, FINISHED)
-    finally:
-        os.close(top)
-    return left
+    return count
 
 
 class _Found(NamedTuple):
@@ -77,8 +73,8 @@ def _put_aside(found: _Found, aside: str) -> None:
     os.rename(name, "%s/%s-%s" % (aside, os.urandom(4).hex(), name[:200]), src_dir_fd=found.folder)
 
 
-def _below(top: int, left: _Left) -> Iterator[_Found]:
-    """Everything below a folder."""
+def _below(top: int) -> Iterator[_Found | None]:
+    """Everything below a folder; None for a folder that cannot be opened, and for what is on another disk."""
     device = os.fstat(top).st_dev
     folders = [""]
     while folders:
@@ -86,29 +82,25 @@ def _below(top: int, left: _Left) -> Iterator[_Found]:
         try:
             opened = _open(top, folder)
         except OSError:
-            left.count += 1
+            yield None
             continue
-        try:
+        with closing(opened):
             for name in os.listdir(opened):
                 path = folder + "/" + name if folder else name
                 try:
                     held = os.open(name, _HOLD, dir_fd=opened)
                 except FileNotFoundError:
                     continue
-                try:
+                with closing(held):
                     facts = os.fstat(held)
                     is_folder = stat.S_ISDIR(facts.st_mode)
                     if facts.st_dev != device:
-                        left.count += 1
+                        yield None
                         continue
                     if is_folder:
                         folders.append(path)
                     several = not is_folder and facts.st_nlink > 1
                     yield _Found(path, opened, held, facts, (facts.st_dev, facts.st_ino) if several else None)
-                finally:
-                    os.close(held)
-        finally:
-            os.close(opened)
 
 
 def _open(top: int, path: str) -> int:

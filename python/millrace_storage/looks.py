@@ -6,15 +6,14 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 #: Under this name too an app sees its storage, and its links may say so.
 _LITERAL = "/persistent-storage"
 #: Others may read, as the mode of an upload always was.
 _FOLDER_MODE = 0o755
-
-
 #: Errors that mean that there is no such thing in the volume, or none that its user may see.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 
@@ -23,20 +22,26 @@ class Refused(Exception):
     """What the caller has to be told about a path, in words that the service knows."""
 
 
+@contextmanager
+def closing(descriptor: int) -> Generator[int, None, None]:
+    """Closes a descriptor at the end."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def open_inside(root: str, names: Sequence[str], flags: int = os.O_RDONLY) -> int:
     """Found first and opened when its real path is known; without waiting, as there may be a pipe."""
-    found = os.open("/".join((root, *names)), os.O_PATH | os.O_CLOEXEC)
-    try:
+    with closing(os.open("/".join((root, *names)), os.O_PATH | os.O_CLOEXEC)) as found:
         here = "/proc/self/fd/%d" % found
         real = os.readlink(here)
         if real == root or real.startswith(root + "/"):
             return os.open(here, flags | os.O_NONBLOCK | os.O_CLOEXEC)
-    finally:
-        os.close(found)
     if real == _LITERAL or real.startswith(_LITERAL + "/"):
         # The same place by its own name: to move something between two names of it is not possible.
         return open_inside(root, [name for name in real[len(_LITERAL) :].split("/") if name], flags)
-    # The same as if nothing were there: what is outside is nobody's business.
+    # The same as if nothing were there: what is outside must not be told.
     raise FileNotFoundError(errno.ENOENT, "outside the volume")
 
 
@@ -49,24 +54,19 @@ def open_if_there(root: str, names: Sequence[str], flags: int = os.O_RDONLY) -> 
         raise
 
 
-def open_folder(root: str, names: Sequence[str]) -> int:
-    return open_inside(root, names, os.O_RDONLY | os.O_DIRECTORY)
+def folder_at(root: str, names: Sequence[str]) -> AbstractContextManager[int]:
+    return closing(open_inside(root, names, os.O_RDONLY | os.O_DIRECTORY))
 
 
-def make_folder(root: str, names: Sequence[str]) -> int:
+def make_folder(root: str, names: Sequence[str]) -> AbstractContextManager[int]:
     """Opens a folder; those missing on the way to it are made."""
     for depth in range(1, len(names) + 1):
-        above = open_folder(root, names[: depth - 1])
-        try:
+        with folder_at(root, names[: depth - 1]) as above, suppress(FileExistsError):
             os.mkdir(names[depth - 1], _FOLDER_MODE, dir_fd=above)
-        except FileExistsError:
-            pass
-        finally:
-            os.close(above)
-    return open_folder(root, names)
+    return folder_at(root, names)
 
 
-#: At the top of the volume, what is on its way in or out.
+#: What is on its way in or out is at the top of the volume under such a name, which no list shows.
 STAGED = ".millrace-staged-"
 _BLOCK_BYTES = 512
 _READ_BYTES = 256 * 1024
@@ -77,7 +77,7 @@ def entries(root: str, names: Sequence[str], most: int) -> list[tuple[str, bool,
     folder = open_if_there(root, names, os.O_RDONLY | os.O_DIRECTORY)
     if folder is None:
         return []
-    try:
+    with closing(folder):
         # No more than that is held: an app may have made a thousand times as many.
         with os.scandir(folder) as every:
             found = [entry.name for entry in itertools.islice(every, most + 1)]
@@ -85,19 +85,18 @@ def entries(root: str, names: Sequence[str], most: int) -> list[tuple[str, bool,
             raise Refused("is a folder with more than %d entries, too many to list" % most)
         shown = (_entry(root, names, name, folder) for name in found if names or not name.startswith(STAGED))
         return sorted(each for each in shown if each is not None)
-    finally:
-        os.close(folder)
 
 
 def facts(root: str, names: Sequence[str]) -> dict[str, str]:
     """What tells one content of a file from another."""
-    return _facts(_open_file(root, names), is_closing=True)
+    with closing(_open_file(root, names)) as file:
+        return _facts(file)
 
 
 def read(root: str, names: Sequence[str], first: int, last: int, known: dict[str, str]) -> Iterator[bytes]:
     """The bytes of a file, as long as it is what was known of it."""
     file = _open_file(root, names)
-    if _facts(file, is_closing=False) != known:
+    if _facts(file) != known:
         os.close(file)
         raise Refused("is another file by now")
     return _bytes_of(file, first, last)
@@ -108,11 +107,9 @@ def size_of(root: str, names: Sequence[str]) -> int | None:
     file = open_if_there(root, names)
     if file is None:
         return None
-    try:
+    with closing(file):
         found = os.fstat(file)
         return found.st_size if stat.S_ISREG(found.st_mode) else None
-    finally:
-        os.close(file)
 
 
 def bytes_below(root: str) -> int:
@@ -139,24 +136,20 @@ def _open_file(root: str, names: Sequence[str]) -> int:
     raise Refused("is not a file")
 
 
-def _facts(file: int, *, is_closing: bool) -> dict[str, str]:
+def _facts(file: int) -> dict[str, str]:
     found = os.fstat(file)
-    if is_closing:
-        os.close(file)
     # As text: they may be larger than the numbers that every reader of JSON keeps.
     return {"size": str(found.st_size), "modified_ns": str(found.st_mtime_ns), "inode": str(found.st_ino)}
 
 
 def _bytes_of(file: int, first: int, last: int) -> Iterator[bytes]:
-    try:
+    with closing(file):
         while first <= last:
             piece = os.pread(file, min(_READ_BYTES, last - first + 1), first)
             if not piece:
                 raise OSError("the file became shorter while it was read")
             first += len(piece)
             yield piece
-    finally:
-        os.close(file)
 
 
 def _entry(root: str, names: Sequence[str], name: str, folder: int) -> tuple[str, bool, int, int] | None:
@@ -164,18 +157,14 @@ def _entry(root: str, names: Sequence[str], name: str, folder: int) -> tuple[str
     try:
         found: Any = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(found.st_mode):
-            target = open_inside(root, (*names, name))
-            try:
+            with closing(open_inside(root, (*names, name))) as target:
                 found = os.fstat(target)
-            finally:
-                os.close(target)
     except OSError:
         return None
     is_folder = stat.S_ISDIR(found.st_mode)
     if not (is_folder or stat.S_ISREG(found.st_mode)):
         return None
-    text = os.fsencode(name).decode("utf-8", "replace")
-    return text, is_folder, 0 if is_folder else found.st_size, round(found.st_mtime_ns / 1_000_000)
+    return _text(name), is_folder, 0 if is_folder else found.st_size, round(found.st_mtime_ns / 1_000_000)
 
 
 _ARCHIVED_BYTES = 1024 * 1024
@@ -205,7 +194,7 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
             except OSError:
                 continue  # Apps add and remove files in the meantime.
             head = {"name": _text(path), "mode": stat.S_IMODE(found.st_mode), "modified": found.st_mtime}
-            if not _is_text(path):
+            if head["name"] != path:  # It is not UTF-8.
                 yield {"kind": "odd", "name": head["name"]}
             elif stat.S_ISDIR(found.st_mode):
                 yield {**head, "kind": "directory"}
@@ -232,7 +221,7 @@ def _file(path: str, head: dict[str, Any]) -> Iterator[dict[str, Any] | bytes]:
     except OSError:
         yield {"kind": "odd", "name": head["name"]}
         return
-    try:
+    with closing(file):
         size = os.fstat(file).st_size
         yield {**head, "kind": "file", "size": size}
         left = size
@@ -248,14 +237,7 @@ def _file(path: str, head: dict[str, Any]) -> Iterator[dict[str, Any] | bytes]:
             left -= len(filling)
             yield filling
         yield {"kind": "end", "changed": is_changed}
-    finally:
-        os.close(file)
-
-
-def _is_text(path: str) -> bool:
-    return _text(path) == path
 
 
 def _text(path: str) -> str:
-    """Not every name is UTF-8."""
     return os.fsencode(path).decode("utf-8", "replace")

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Callable, NoReturn
 
-from millrace_worker import door, linux
+from millrace_worker import frames, linux
 
 from . import changes, looks
 from .looks import Refused
@@ -23,11 +23,11 @@ from .looks import Refused
 def main() -> None:
     """Reads a ticket and the storage's folder from stdin, then takes orders, one a line, until the service hangs up."""
     asked = json.loads(sys.stdin.buffer.readline())
-    door.find()
-    linux.close_inherited(door.DESCRIPTOR + 1)
+    frames.find_door()
+    linux.close_inherited(frames.DOOR_DESCRIPTOR + 1)
     # The kernel reaps the forks. Those that still run end with this process, the first of its namespace.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    service = door.connect(b"millrace 1 template " + asked["ticket"].encode("ascii"))
+    service = frames.connect(frames.DOOR, "template", asked["ticket"])
     with service.makefile("rb") as orders:
         for line in orders:
             if os.fork() == 0:
@@ -39,7 +39,7 @@ def _work(root: str, order: dict[str, Any]) -> NoReturn:
     """Carries out one order: says in one line how it went, then gives the bytes that were asked for."""
     code = 1
     try:
-        connection, *lent = door.ask(b"millrace 1 wire " + order["ticket"].encode("ascii"))
+        connection, *lent = frames.ask("wire", order["ticket"])
         with open(connection, "wb") as answers:
             _answer(root, order, lent, answers)
         code = 0

@@ -38,6 +38,12 @@ class Address:
         return family, self.value.to_bytes(self.bits // 8, "big")
 
 
+def numbers_of(text: str) -> tuple[int, int]:
+    """The bits and the value of an address without a port. Raises OSError for anything else."""
+    packed = socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
+    return len(packed) * 8, int.from_bytes(packed, "big")
+
+
 class Ranges:
     """Ranges of addresses, of both families."""
 
@@ -45,10 +51,9 @@ class Ranges:
         self._ranges: list[tuple[int, int, int]] = []
         for cidr in cidrs:
             text, _, prefix = cidr.partition("/")
-            packed = socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
-            bits = len(packed) * 8
+            bits, value = numbers_of(text)
             shift = bits - int(prefix)
-            self._ranges.append((bits, shift, int.from_bytes(packed, "big") >> shift))
+            self._ranges.append((bits, shift, value >> shift))
 
     def include(self, address: Address) -> bool:
         return any(bits == address.bits and address.value >> shift == first for bits, shift, first in self._ranges)
@@ -103,7 +108,7 @@ def _source_4(bound: bytes) -> bytes:
 
 
 def nameservers(settings: str = "/etc/resolv.conf") -> list[Address]:
-    """Who answers for names on this host, at the port where they are asked."""
+    """The name servers of this host, with the port of DNS."""
     found: list[Address] = []
     try:
         with open(settings, encoding="utf-8", errors="replace") as lines:
@@ -111,13 +116,10 @@ def nameservers(settings: str = "/etc/resolv.conf") -> list[Address]:
                 words = line.split()
                 if len(words) < 2 or words[0] != "nameserver":
                     continue
-                text = words[1].partition("%")[0]
-                family = socket.AF_INET6 if ":" in text else socket.AF_INET
                 try:
-                    packed = socket.inet_pton(family, text)
+                    found.append(Address(*numbers_of(words[1].partition("%")[0]), 53))
                 except OSError:
                     continue  # The C library ignores it too.
-                found.append(Address(len(packed) * 8, int.from_bytes(packed, "big"), 53))
     except OSError:
         return found  # Without the file, the C library asks this machine; that is not opened up.
     return found

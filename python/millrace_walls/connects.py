@@ -29,11 +29,11 @@ _NAME_BYTES = 128
 #: AF_UNSPEC, which ends a connection.
 _NOWHERE = bytes(16)
 _TIMEVAL = struct.Struct("@ll")
-#: Blocking connections on their way at once: each holds a descriptor here, for as long as nobody answers it.
+#: Blocking connections on their way at once: each holds a descriptor here until it is answered.
 _MAX_WAITING = 512
 #: Threads whose last call is remembered; beyond that, all are forgotten.
 _MAX_REMEMBERED = 256
-#: How often those are looked for that nobody waits for any more.
+#: How often to look for connections that no process waits for any more.
 _SWEEP_SECONDS = 1.0
 #: So long one connection can hold up all others, if the app has it wait in spite of us.
 _PATIENCE_SECONDS = 0.05
@@ -134,7 +134,7 @@ class Connects:
         else:
             size = notice.arguments[2] & 0xFFFFFFFF
             if size > _NAME_BYTES:
-                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+                raise kernel.failure(errno.EINVAL)
             name = read_memory(notice.pid, notice.arguments[1], size)
             self._notifier.require_valid(notice)
             is_bind = notice.number == _CALLS.bind
@@ -179,7 +179,7 @@ class Connects:
             self._notifier.let_through(notice)
             return
         self._notifier.require_valid(notice)
-        self._judge.note_listener(connection)
+        self._judge.listeners.note(connection)
         backlog = notice.arguments[1] & 0xFFFFFFFF
         kernel.syscall(_CALLS.listen, connection.fileno(), backlog)
         self._notifier.reply(notice)
@@ -192,9 +192,9 @@ class Connects:
             is_stream = connection.type == socket.SOCK_STREAM
             port = self._judge.server_port.to_bind(asked) if is_stream else asked
             if 0 < port < _unprivileged_since() or (is_stream and not self._judge.may_take(port)):
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+                raise kernel.failure(errno.EACCES)
             if is_stream:
-                self._judge.note_listener(connection)
+                self._judge.listeners.note(connection)
                 self._take_port(connection, name, asked, port)
                 return
         kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
@@ -212,7 +212,7 @@ class Connects:
     def _connect(self, notice: Notice, connection: socket.socket, name: bytes, call: object) -> bool:
         """Begins it; what is on its way and has to be waited for is kept. Tells whether it is done."""
         if not _is_internet(connection):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise kernel.failure(errno.EACCES)
         # Datagrams can be sent without this, so it would not hold.
         if connection.type != socket.SOCK_STREAM:
             kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
@@ -233,7 +233,7 @@ class Connects:
         else:
             return True
         if len(self._waiting) >= _MAX_WAITING:
-            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise kernel.failure(errno.EAGAIN)
         kept = connection.dup()
         self._waiting[kept.fileno()] = _Waiting(notice, kept, name, address, call)
         self._events.register(kept, select.EPOLLOUT)
@@ -243,7 +243,7 @@ class Connects:
         """It is connected, or has failed."""
         self._forget(waiting)
         with waiting.connection as connection:
-            # An error can be asked for once: it is for whoever waits for it.
+            # An error can be asked for once: only a call that waits may have it.
             if not self._notifier.is_valid(waiting.notice):
                 return
             try:
@@ -263,7 +263,7 @@ class Connects:
 
     def _require_permitted(self, address: Address | None) -> None:
         if address and not self._judge.permits(address):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise kernel.failure(errno.EACCES)
 
     def _sweep(self) -> None:
         if not self._waiting:
@@ -295,7 +295,7 @@ def _connect_at_once(connection: socket.socket, name: bytes) -> None:
     try:
         kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
     except InterruptedError:
-        raise OSError(errno.EINPROGRESS, os.strerror(errno.EINPROGRESS)) from None
+        raise kernel.failure(errno.EINPROGRESS) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         if not flags & os.O_NONBLOCK:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 
-from .addresses import Address, Ranges, nameservers
+from .addresses import Address, Ranges, nameservers, numbers_of
 from .listeners import NEIGHBOUR, OWN, SERVICE, Listeners
 from .plan import Plan
 from .server_port import AppLog, ServerPort
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MAX_BYTES = 1024 * 1024
 
@@ -49,7 +46,7 @@ class Neighbours:
             try:
                 self._read(self._file)
             except OSError:
-                pass  # Whoever kept it ends. What was known still counts.
+                pass  # The process that kept it ends. What was known still counts.
 
     def _read(self, file: str) -> None:
         status = os.stat(file)
@@ -77,8 +74,7 @@ def _parse(text: str) -> Address | None:
         host, _, port = text.rpartition(":")
         host = host.strip("[]")
     try:
-        packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
-        return Address(len(packed) * 8, int.from_bytes(packed, "big"), int(port))
+        return Address(*numbers_of(host), int(port))
     except (OSError, ValueError):
         return None
 
@@ -91,7 +87,7 @@ class Judge:
     """Decides by a plan's ranges, and on this machine by who listens."""
 
     def __init__(self, plan: Plan, listeners: Listeners, log: AppLog | None = None) -> None:
-        self._listeners = listeners
+        self.listeners = listeners
         self._management_port = plan.management_port
         self._server_ports = plan.server_ports
         #: For an app that is a server: how its port is called inside.
@@ -121,16 +117,12 @@ class Judge:
         if is_here:
             if address.port == self._management_port:
                 return False
-            owners = self._listeners.at(address)
-            # As long as nobody has said which of its ports it is.
+            owners = self.listeners.at(address)
+            # As long as it is not known which of its ports it is.
             if NEIGHBOUR in owners or (self._management_port == 0 and SERVICE in owners):
                 return False
             return is_allowed or owners == {OWN}
         return is_allowed or not self._private.include(address)
-
-    def note_listener(self, connection: socket.socket) -> None:
-        """Remembers a socket of the app that others may connect to, before they can."""
-        self._listeners.note(connection)
 
     def port_to_reach(self, address: Address) -> int:
         """The port that a connection to this address is to be made to."""
@@ -144,7 +136,7 @@ class Judge:
 
     def note_in_use(self, port: int) -> None:
         """The app could not bind this port, as it named it."""
-        if not self._listeners.has_own(port):
+        if not self.listeners.has_own(port):
             self.server_port.note_in_use(port)
 
     def _is_nameserver(self, address: Address) -> bool:

@@ -54,10 +54,10 @@ def install(
 ) -> None:
     """From now on this process and all it starts reach only that; what is not there is left out.
 
-    What is in `read` may be executed too, in folders of `write` anything may be done, in those of `change` files may
-    be written to, in those of `by_name` plain files may be made and used by whoever knows their names, and devices may
-    be used as they are. With `no_tcp` it makes no
-    TCP connection itself and takes no port, if the kernel knows how to refuse that. Raises where the host cannot.
+    What is in `read` may be executed too, in folders of `write` anything may be done, in those of `change` files may be
+    written to, in those of `by_name` plain files may be made, and used by name, and devices may be used as they are.
+    With `no_tcp` it makes no TCP connection itself and takes no port, if the kernel knows how to refuse that. Raises
+    where the host cannot.
     """
     known = version()
     if known == 0:

@@ -1,4 +1,4 @@
-"""Who listens at a port of this machine: the app itself, another app of the service, or anybody else.
+"""Who listens at a port of this machine: the app itself, another app of the service, or another program.
 
 Each keeper notes the sockets that its app listens with, in a file in memory that the keepers of other apps find at one
 number among its descriptors. Processes of apps are not asked: they could hide what they hold. A keeper also holds
@@ -23,7 +23,7 @@ _DIAGNOSIS, _BY_FAMILY, _ONE, _ALL = 4, 20, 0x1, 0x301
 _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
 _FAILURE = struct.Struct("=i")
-#: Family, protocol, states; port and address of the socket; none of whoever connects; the interface; no cookie.
+#: Family, protocol, states; port and address of the socket; none of the other end; the interface; no cookie.
 _QUESTION = struct.Struct("=BBxxI2s2x16s16xI8s")
 _NO_COOKIE = b"\xff" * 8
 #: Family and port, address, number; what lies between does not matter here.
@@ -91,19 +91,14 @@ class Listeners:
         wild: list[int] = []
         for family, bits in ((socket.AF_INET, 32), (socket.AF_INET6, 128)):
             for port, at, inode in self._dump(family):
-                if port != address.port:
-                    continue
-                value = int.from_bytes(at[: bits // 8], "big")
-                there = Address(bits, value, port)
-                if there.value == 0:
+                there = Address(bits, int.from_bytes(at[: bits // 8], "big"), port)
+                if port == address.port and there.value == 0:
                     wild.append(inode)
-                elif (there.bits, there.value) == (address.bits, address.value):
+                elif port == address.port and (there.bits, there.value) == (address.bits, address.value):
                     exact.append(inode)
-        return [*dict.fromkeys((exact or wild) + self._reached(address))]
-
-    def _reached(self, address: Address) -> list[int]:
         family, packed = address.packed()
-        return [inode for _, _, inode in self._ask(_ONE, family, address.port, packed)]
+        reached = [inode for _, _, inode in self._ask(_ONE, family, address.port, packed)]
+        return [*dict.fromkeys((exact or wild) + reached)]
 
     def _dump(self, family: int) -> list[tuple[int, bytes, int]]:
         """Port, address and number of each socket that listens. Not from /proc, which goes over all others as well."""

@@ -10,7 +10,7 @@ import signal
 import struct
 
 from . import kernel
-from .places import Places, is_within, kernel_folders
+from .places import KERNEL_FOLDERS, Places, is_within
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _UNSHARE = {"x86_64": 272, "aarch64": 97}
@@ -22,7 +22,7 @@ _MOUNT_SETATTR = 442
 #: CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID.
 _NEW = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000
 _NEW_USER = 0x10000000
-#: Who the service runs as: its user and group. In the new namespaces that is root until the view is built.
+#: The user and group of the service. In the new namespaces that is root until the view is built.
 _OWN = os.getuid(), os.getgid()
 
 _NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
@@ -57,10 +57,10 @@ def fork_apart(user: int | None = None) -> int:
     host cannot, and then there is no child: one that raised would go on as a second parent.
     """
     told, tell = os.pipe()
-    child = _clone()
+    child = kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
     if child == 0:
         os.close(tell)
-        # It is nobody until its parent has said who it is.
+        # It has no user until its parent has named one.
         if not os.read(told, 1):
             os._exit(1)
         os.close(told)
@@ -80,10 +80,6 @@ def fork_apart(user: int | None = None) -> int:
         raise
     os.close(tell)
     return child
-
-
-def _clone() -> int:
-    return kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
 
 
 def build(places: Places) -> None:
@@ -110,10 +106,12 @@ def build(places: Places) -> None:
         _show(path, path, _WRITABLE)
     if places.bundle not in (*places.write, places.scratch):
         _show_copy(places)
-    _show_again(places.bundle, _BUNDLE)
-    if places.storage:
-        _show_again(places.storage, _STORAGE)
-    for path in kernel_folders():
+    # What is shown already has a second name.
+    for path, at in ((places.bundle, _BUNDLE), (places.storage, _STORAGE)):
+        if path:
+            os.mkdir(at)
+            _mount(path, at, None, _BIND)
+    for path in KERNEL_FOLDERS:
         if os.path.exists(_HOST + path):
             _show(path, path, _READABLE)
     _mount_processes()
@@ -224,12 +222,6 @@ def _show(path: str, at: str, attributes: int) -> None:
         os.close(os.open(at, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     _mount(source, at, None, _BIND | _RECURSIVE)
     _restrict(at, attributes, _AT_RECURSIVE)
-
-
-def _show_again(path: str, at: str) -> None:
-    """What is shown at a path already, under a second name."""
-    os.mkdir(at)
-    _mount(path, at, None, _BIND)
 
 
 def _in_memory(mode: str, memory_bytes: int | None) -> str:

@@ -28,8 +28,6 @@ _PAGE_BYTES = 4096
 
 
 class Notice:
-    """A system call that waits for an answer."""
-
     __slots__ = ("arguments", "id", "number", "pid")
 
     def __init__(self, id_: int, pid: int, number: int, arguments: tuple[int, ...]) -> None:
@@ -70,9 +68,8 @@ class Notifier:
         return True
 
     def require_valid(self, notice: Notice) -> None:
-        """Raises if the call no longer waits."""
         if not self.is_valid(notice):
-            raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+            raise kernel.failure(errno.ESRCH)
 
     def reply(self, notice: Notice, error: int = 0, result: int = 0) -> bool:
         """The call returns that result, or fails with that error. Tells whether it still waited for that."""
@@ -128,7 +125,7 @@ def status_of(thread: int, name: str) -> str:
         for line in lines:
             if line.startswith(name + ":"):
                 return line.partition(":")[2].strip()
-    raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+    raise kernel.failure(errno.ESRCH)
 
 
 def read_memory(pid: int, at: int, size: int) -> bytes:
@@ -139,7 +136,7 @@ def read_memory(pid: int, at: int, size: int) -> bytes:
     here = struct.pack("@PN", kernel.address_of(held), size)
     there = struct.pack("@PN", at, size)
     if kernel.syscall(_READ_MEMORY[kernel.MACHINE], pid, here, 1, there, 1, 0) != size:
-        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+        raise kernel.failure(errno.EFAULT)
     return held.raw
 
 
@@ -148,7 +145,7 @@ def read_text(pid: int, at: int, most: int) -> bytes:
     text = b""
     while b"\0" not in text:
         if len(text) > most:
-            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            raise kernel.failure(errno.ENAMETOOLONG)
         # Never across the end of a page: the next may not be there.
         start = at + len(text)
         text += read_memory(pid, start, min(most + 1, _PAGE_BYTES - start % _PAGE_BYTES))

@@ -21,6 +21,7 @@ _SETTINGS = (
 )
 #: What the kernel tells of processors, cards and limits; not its tracing, nor its firmware.
 _KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", "module")
+KERNEL_FOLDERS = tuple("/sys/" + name for name in _KERNEL)
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 #: Names of cards begin like this: NVIDIA's, AMD's, those that draw, other accelerators.
 _CARDS = ("nvidia", "kfd", "dri", "accel")
@@ -67,12 +68,11 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
-    return [path for path in dict.fromkeys(read) if os.path.exists(path) and not _is_kernels(path)]
-
-
-def _is_kernels(path: str) -> bool:
-    """Whether it is a device, or what the kernel tells: an app has its own."""
-    return any(is_within(path, folder) for folder in ("/dev", "/proc", "/sys"))
+    # Devices, and what the kernel tells, an app has of its own.
+    shown = (
+        path for path in dict.fromkeys(read) if not any(is_within(path, each) for each in ("/dev", "/proc", "/sys"))
+    )
+    return [path for path in shown if os.path.exists(path)]
 
 
 def _note_links(plan: Plan, interpreters: set[str], links: dict[str, str]) -> None:
@@ -119,11 +119,6 @@ def home_of(environment: str) -> str | None:
 def _names_in(prefix: str) -> tuple[str, ...]:
     is_home = any(os.path.lexists(os.path.join(prefix, name)) for name in _AT_HOME)
     return _OF_A_HOME if is_home or os.path.basename(prefix) == ".local" else _OF_A_PREFIX
-
-
-def kernel_folders() -> tuple[str, ...]:
-    """What may be read of what the kernel tells of the machine."""
-    return tuple("/sys/" + name for name in _KERNEL)
 
 
 def is_within(path: str, folder: str) -> bool:

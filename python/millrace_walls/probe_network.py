@@ -25,7 +25,6 @@ def main() -> None:
 
 
 def outcome(asked: dict[str, str]) -> str:
-    """Says "judged", or why not."""
     try:
         return _outcome(asked)
     except OSError as error:

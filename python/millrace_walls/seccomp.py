@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Iterable
 
 from . import kernel
 from .kernel import machine_of
@@ -49,7 +50,7 @@ _MSG_FASTOPEN = 0x20000000
 #: and IPPROTO_IPV6: IP_OPTIONS, IPV6_2292RTHDR, IPV6_2292PKTOPTIONS and IPV6_RTHDR route by way of other hosts.
 _MISLEADING = ((6, (30,), errno.ENOPROTOOPT), (0, (4,), errno.EPERM), (41, (5, 6, 57), errno.EPERM))
 _NETLINK_ROUTE = 0
-#: Terminals: they would type for whoever started the service.
+#: Terminals: these would type for the user who started the service.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 #: F_SETLEASE, F_SETDELEG: the kernel has every other process wait that opens a file with a lease, up to 45 s each time.
 #: The service and other apps are of the same user, whose files an app may lease; and the service reads its storage.
@@ -108,7 +109,6 @@ class Rules:
 
     @property
     def asks(self) -> bool:
-        """Whether any call waits for the agent."""
         return self.is_judged or self.asks_unix or self.asks_names
 
 
@@ -141,23 +141,26 @@ def program(name: str, rules: Rules) -> bytes:
     if rules.is_judged:
         # First: of all that cannot be answered by the number alone, apps send most often.
         for number, place in machine.sends:
-            filter_.only_if(number, _send(place))
+            # No connecting by the way. Programs then fall back, as on hosts where that is switched off.
+            fast_open = (_JUMP_ANY_BIT, _MSG_FASTOPEN, _REFUSE | errno.EOPNOTSUPP)
+            filter_.only_if(number, _look_at(place, [fast_open]))
         filter_.answer_if(_JUMP_EQUAL, machine.listen, _ASK)
         filter_.only_if(machine.setsockopt, _setsockopt())
     if rules.is_judged or rules.asks_unix:
         for number in (machine.connect, machine.bind):
             filter_.answer_if(_JUMP_EQUAL, number, _ASK)
     if rules.asks_names:
-        filter_.only_if(machine.openat, _openat())
+        # Only with the flags that threads are named with: C's `fopen(path, "w")` in CUDA, and the C library's own.
+        filter_.only_if(machine.openat, _look_at(2, _equal(_ASK, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_RDWR)))
     filter_.answer_if(_JUMP_AT_LEAST, _X32, _REFUSE | errno.ENOSYS)
     # What it asks for is in memory, which no filter can read. Without it the C library uses the older call.
     filter_.answer_if(_JUMP_EQUAL, machine.clone3, _REFUSE | errno.ENOSYS)
-    filter_.only_if(machine.fcntl, _none_of(refuse, 1, *_LEASES))
+    filter_.only_if(machine.fcntl, _look_at(1, _equal(refuse, *_LEASES)))
     for number in machine.refused:
         filter_.answer_if(_JUMP_EQUAL, number, refuse)
-    filter_.only_if(machine.clone, _clone(refuse))
-    filter_.only_if(machine.ioctl, _none_of(refuse, 1, _TIOCSTI, _TIOCLINUX))
-    filter_.only_if(machine.prctl, _none_of(refuse, 0, _SHARE_CORES))
+    filter_.only_if(machine.clone, _look_at(0, [(_JUMP_ANY_BIT, _NAMESPACES, refuse)]))
+    filter_.only_if(machine.ioctl, _look_at(1, _equal(refuse, _TIOCSTI, _TIOCLINUX)))
+    filter_.only_if(machine.prctl, _look_at(0, _equal(refuse, _SHARE_CORES)))
     for number, words in machine.on_a_process:
         filter_.only_if(number, _own_process(refuse, words))
     if rules.unix != "all":
@@ -167,42 +170,27 @@ def program(name: str, rules: Rules) -> bytes:
     return filter_.packed()
 
 
-def _send(place: int) -> _Program:
-    """No connecting by the way. Programs that would fall back, as on hosts where that is switched off."""
+def _look_at(place: int, answers: Iterable[tuple[int, int, int]], otherwise: int = _ALLOW, mask: int = 0) -> _Program:
+    """Looks at one argument: the answer of the first test that holds, with a value, or else the other one."""
     block = _Program()
     block.load(_ARGUMENT + 8 * place)
-    block.answer_if(_JUMP_ANY_BIT, _MSG_FASTOPEN, _REFUSE | errno.EOPNOTSUPP)
-    block.answer(_ALLOW)
+    if mask:
+        block.mask(mask)
+    for test, value, answer in answers:
+        block.answer_if(test, value, answer)
+    block.answer(otherwise)
     return block
+
+
+def _equal(answer: int, *values: int) -> list[tuple[int, int, int]]:
+    return [(_JUMP_EQUAL, value, answer) for value in values]
 
 
 def _setsockopt() -> _Program:
     block = _Program()
     block.load(_ARGUMENT + 8)
     for protocol, options, error in _MISLEADING:
-        inner = _Program()
-        inner.load(_ARGUMENT + 16)
-        for option in options:
-            inner.answer_if(_JUMP_EQUAL, option, _REFUSE | error)
-        inner.answer(_ALLOW)
-        block.only_if(protocol, inner)
-    block.answer(_ALLOW)
-    return block
-
-
-def _clone(refuse: int) -> _Program:
-    block = _Program()
-    block.load(_ARGUMENT)
-    block.answer_if(_JUMP_ANY_BIT, _NAMESPACES, refuse)
-    block.answer(_ALLOW)
-    return block
-
-
-def _none_of(refuse: int, place: int, *requests: int) -> _Program:
-    block = _Program()
-    block.load(_ARGUMENT + 8 * place)
-    for request in requests:
-        block.answer_if(_JUMP_EQUAL, request, refuse)
+        block.only_if(protocol, _look_at(2, _equal(_REFUSE | error, *options)))
     block.answer(_ALLOW)
     return block
 
@@ -217,37 +205,16 @@ def _own_process(refuse: int, words: dict[int, int]) -> _Program:
     return block
 
 
-def _openat() -> _Program:
-    """Only with the flags that threads are named with: C's `fopen(path, "w")` in CUDA, and the C library's own."""
-    block = _Program()
-    block.load(_ARGUMENT + 16)
-    for flags in (os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_RDWR):
-        block.answer_if(_JUMP_EQUAL, flags, _ASK)
-    block.answer(_ALLOW)
-    return block
-
-
 def _streams(refuse: int, datagrams: int | None = None) -> _Program:
     """Sockets that reach what they are connected to: a datagram socket can send to any path."""
-    block = _Program()
-    block.load(_ARGUMENT + 8)
-    block.mask(_SOCK_TYPE)
-    for kind in (_SOCK_STREAM, _SOCK_SEQPACKET):
-        block.answer_if(_JUMP_EQUAL, kind, _ALLOW)
-    if datagrams is not None:
-        block.answer_if(_JUMP_EQUAL, _SOCK_DATAGRAM, datagrams)
-    block.answer(refuse)
-    return block
+    asked = [] if datagrams is None else _equal(datagrams, _SOCK_DATAGRAM)
+    return _look_at(1, _equal(_ALLOW, _SOCK_STREAM, _SOCK_SEQPACKET) + asked, refuse, _SOCK_TYPE)
 
 
 def _socket(refuse: int, rules: Rules) -> _Program:
     """Of the families of sockets, those that an app has a use for."""
     allow = _Program()
     allow.answer(_ALLOW)
-    netlink = _Program()
-    netlink.load(_ARGUMENT + 16)
-    netlink.answer_if(_JUMP_EQUAL, _NETLINK_ROUTE, _ALLOW)
-    netlink.answer(refuse)
     block = _Program()
     block.load(_ARGUMENT)
     if rules.unix == "asked":
@@ -260,7 +227,7 @@ def _socket(refuse: int, rules: Rules) -> _Program:
         internet = _internet(refuse, has_datagrams=rules.network != "egress" or not rules.is_judged)
         block.only_if(_AF_INET, internet)
         block.only_if(_AF_INET6, internet)
-    block.only_if(_AF_NETLINK, netlink)
+    block.only_if(_AF_NETLINK, _look_at(2, _equal(_ALLOW, _NETLINK_ROUTE), refuse))
     block.answer(refuse)
     return block
 
@@ -271,16 +238,8 @@ def _internet(refuse: int, *, has_datagrams: bool) -> _Program:
     block.load(_ARGUMENT + 8)
     block.mask(_SOCK_TYPE)
     for kind, protocols in ((_SOCK_STREAM, _STREAMS), (_SOCK_DATAGRAM, _DATAGRAMS if has_datagrams else ())):
-        block.only_if(kind, _protocols(refuse, protocols))
+        # What the kernel says of protocols that it was built without.
+        unknown = _REFUSE | errno.EPROTONOSUPPORT if protocols else refuse
+        block.only_if(kind, _look_at(2, _equal(_ALLOW, *protocols), unknown))
     block.answer(refuse)
-    return block
-
-
-def _protocols(refuse: int, allowed: tuple[int, ...]) -> _Program:
-    block = _Program()
-    block.load(_ARGUMENT + 16)
-    for protocol in allowed:
-        block.answer_if(_JUMP_EQUAL, protocol, _ALLOW)
-    # What the kernel says of protocols that it was built without.
-    block.answer(_REFUSE | errno.EPROTONOSUPPORT if allowed else refuse)
     return block

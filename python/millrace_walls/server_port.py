@@ -69,7 +69,6 @@ class ServerPort:
         return port == self._own
 
     def to_bind(self, port: int) -> int:
-        """The port that a bind to this one takes."""
         return self._own if self._is_declared(port) and self._first != self._own else port
 
     def to_connect(self, port: int) -> int:

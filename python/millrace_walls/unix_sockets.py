@@ -21,7 +21,7 @@ import time
 
 from millrace_worker import linux
 
-from . import kernel, landlock, privileges
+from . import kernel, landlock
 from .kernel import machine_of
 from .notifier import Notice, Notifier, status_of
 from .plan import Plan
@@ -45,8 +45,6 @@ _SWEEP_SECONDS = 1.0
 
 
 class UnixSockets:
-    """The unix sockets of one app."""
-
     def __init__(self, notifier: Notifier, plan: Plan) -> None:
         self._notifier = notifier
         self._user = plan.user
@@ -68,7 +66,7 @@ class UnixSockets:
         if len(self._waiting) >= _MAX_WAITING:
             self._forget_ended()
         if len(self._waiting) >= _MAX_WAITING:
-            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise kernel.failure(errno.EAGAIN)
         place = _Place(notice.pid, self._has_namespaces)
         try:
             # The names of datagram sockets are in a namespace of the app's own.
@@ -99,7 +97,7 @@ class UnixSockets:
             heard.close()
             os.close(space)
         if len(made) != 2:
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+            raise kernel.failure(errno.EPERM)
         given, network = made
         if self._network is None:
             self._network = network
@@ -166,8 +164,8 @@ class UnixSockets:
             return name if is_bind else _FAMILY.pack(socket.AF_UNIX) + place.below(folder, full[len(folder) + 1 :])
         if not is_bind and not os.path.lexists(full):
             # CUDA looks for a server of NVIDIA's MPS, and goes on without it only if there is none.
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise kernel.failure(errno.ENOENT)
+        raise kernel.failure(errno.EACCES)
 
     def _private(self, name: bytes) -> bytes:
         """An abstract name among the app's own. One that the kernel has told the app of has the prefix already."""
@@ -238,7 +236,7 @@ class _Place:
             kernel.syscall(_SETNS[kernel.MACHINE], each, 0)
         os.fchdir(self._folder)
         os.umask(self._umask)
-        privileges.drop(user)
+        kernel.drop_privileges(user)
 
     def close(self) -> None:
         for each in self._opened:

@@ -68,21 +68,21 @@ def answers(plan: Plan, listener: int, service: int, log: AppLog | None = None) 
 def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
     """From now on this process and all it starts are behind the walls. Raises where the host cannot.
 
-    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the agent. Fewer
-    than every wall are raised only to find out which of them is in the way of something.
+    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the agent. Fewer than all
+    walls are raised only to find out which of them is in the way of something.
     """
     if plan.rung == "none":
         return None
-    from . import landlock, namespaces, places, privileges, seccomp
+    from . import kernel, landlock, namespaces, places, seccomp
 
     is_apart = plan.has_namespaces and "namespaces" in raised
-    privileges.limit()
+    kernel.limit_resources()
     asks_names = False
     seen = None if plan.rung == "process" else places.Places(plan)
     if seen is not None and is_apart:
         namespaces.build(seen)
     # It may write to what /proc says of its own processes; what it says of the kernel is root's.
-    has_proc = is_apart and _user_of(plan) != 0
+    has_proc = is_apart and (os.getuid() if plan.user is None else plan.user) != 0
     # The first version keeps every program from moving files between folders. Where the app has a view of its own and
     # is not root, that holds nothing that Landlock would have to guard.
     is_guarded = seen is not None and not (has_proc and landlock.version() == 1)
@@ -90,7 +90,7 @@ def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
         own = (*seen.write, seen.scratch)
         asks_names = plan.has_notifier and not has_proc and seen.has_nvidia
         landlock.install(
-            read=(*seen.read, *places.kernel_folders(), _PROCESSES),
+            read=(*seen.read, *places.KERNEL_FOLDERS, _PROCESSES),
             write=(*own, seen.bundle, _SHARED_MEMORY) if is_apart else own,
             change=(_PROCESSES,) if has_proc else (),
             by_name=() if is_apart else (_SHARED_MEMORY,),
@@ -98,30 +98,19 @@ def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
             no_tcp=plan.is_judged,
         )
     if "privileges" in raised:
-        privileges.drop(plan.user)
+        kernel.drop_privileges(plan.user)
     return seccomp.install(_rules(plan, asks_names)) if "seccomp" in raised else None
-
-
-def _user_of(plan: Plan) -> int:
-    return os.getuid() if plan.user is None else plan.user
 
 
 def _rules(plan: Plan, asks_names: bool) -> seccomp.Rules:
     from . import seccomp
 
-    return seccomp.Rules(
-        network=plan.network,
-        is_judged=plan.is_judged,
-        unix=_unix_rule(plan),
-        asks_unix=unix_sockets(plan) == "keeper",
-        asks_names=asks_names,
-    )
-
-
-def _unix_rule(plan: Plan) -> str:
     keeper = unix_sockets(plan)
+    unix = "asked" if plan.has_namespaces else "streams"
     if keeper == "none":
-        return "pairs"
-    if keeper == "kernel" or (plan.unix_sockets and not plan.has_namespaces):
-        return "all"
-    return "asked" if plan.has_namespaces else "streams"
+        unix = "pairs"
+    elif keeper == "kernel" or (plan.unix_sockets and not plan.has_namespaces):
+        unix = "all"
+    return seccomp.Rules(
+        network=plan.network, is_judged=plan.is_judged, unix=unix, asks_unix=keeper == "keeper", asks_names=asks_names
+    )

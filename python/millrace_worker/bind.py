@@ -14,13 +14,8 @@ _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0
 class Entry:
     """One callable function: how to call it and what to say about it."""
 
-    __slots__ = (
-        "name", "function", "required", "accepted", "positional", "wants_run_id", "ignore_extra",
-        "is_async", "is_generator", "rest_name", "plain", "defaults",
-    )  # fmt: skip
-
-    def __init__(self, name: str, function: Callable[..., Any], ignore_extra: bool) -> None:
-        plain = _unwrap(function)
+    def __init__(self, name: str, function: Callable[..., Any], plain: FunctionType, ignore_extra: bool) -> None:
+        """`plain` is what the function wraps, or itself."""
         code = plain.__code__
         names = _named_parameters(code)
         self.name = name
@@ -56,7 +51,6 @@ class Entry:
         return found[:MISFITS], max(0, len(missing) + len(extra) - MISFITS)
 
     def call(self, arguments: dict[str, Any]) -> Any:
-        """Calls the function; positional-only parameters are taken out of the members by name."""
         if not self.positional:
             return self.function(**arguments)
         last = max((index for index, name in enumerate(self.positional) if name in arguments), default=-1)
@@ -95,35 +89,25 @@ def find_entries(module: ModuleType, ignore_extra: bool) -> dict[str, Entry]:
     exported = {name for name in public if isinstance(name, str)} if isinstance(public, (list, tuple)) else set()
     entries: dict[str, Entry] = {}
     for name, value in list(vars(module).items()):
-        if name.startswith("_") or isinstance(value, type) or not callable(value):
+        # No address could name one with a longer name.
+        if name.startswith("_") or isinstance(value, type) or not callable(value) or len(name) > NAME_CHARS:
             continue
-        if len(name) > NAME_CHARS:
-            continue  # No address could name it.
-        own = getattr(value, "__module__", None) == module.__name__ and _is_function(value)
-        if (own or name in exported) and _unwrap_or_none(value) is not None:
-            entries[name] = Entry(name, value, ignore_extra)
+        # An instance with __call__ takes its __module__ from its class: it is not a function of main.py.
+        is_function = isinstance(value, FunctionType) or hasattr(value, "__wrapped__")
+        own = is_function and getattr(value, "__module__", None) == module.__name__
+        plain = _unwrap(value) if own or name in exported else None
+        if plain is not None:
+            entries[name] = Entry(name, value, plain, ignore_extra)
     return entries
 
 
-def _is_function(value: Any) -> bool:
-    # An instance with __call__ takes its __module__ from its class: it is not a function of main.py.
-    return isinstance(value, FunctionType) or hasattr(value, "__wrapped__")
-
-
-def _unwrap_or_none(value: Any) -> FunctionType | None:
+def _unwrap(value: Any) -> FunctionType | None:
     for _ in range(100):
         inner = getattr(value, "__wrapped__", None)
         if inner is None:
             break
         value = inner
     return value if isinstance(value, FunctionType) else None
-
-
-def _unwrap(value: Callable[..., Any]) -> FunctionType:
-    plain = _unwrap_or_none(value)
-    if plain is None:
-        raise TypeError("%r is not a Python function" % (value,))
-    return plain
 
 
 def _named_parameters(code: CodeType) -> tuple[str, ...]:

@@ -1,19 +1,27 @@
-"""One call: from the frame to the arguments, and from what the function did to a frame."""
+"""What the ways of running calls share: the replica with its wire, and one call, from its frame to its last."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
+import threading
+from collections.abc import Iterator
 from json import decoder, dumps, scanner
+from time import perf_counter
 from traceback import format_exception
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn, TypeVar
 
 from . import frames
+from .app import App, Order
 from .bind import Entry
+from .chunks import Chunks, Credit, Outbox, send_all
 from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
-from .logs import shorten
+from .logs import CURRENT_RUN, finish_lines, shorten
+
+Key = TypeVar("Key")
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -21,8 +29,144 @@ _make_scanner: Any = getattr(scanner, "c_make_scanner", None)
 _scan = _make_scanner(decoder.JSONDecoder()) if _make_scanner else None
 
 
+class Replica:
+    """A replica, as the code that runs its calls sees it."""
+
+    def __init__(self, order: Order, app: App, wire: socket.socket, control: socket.socket) -> None:
+        self.order = order
+        self.app = app
+        self.wire = wire
+        self.control = control
+        self.outbox = Outbox(wire)
+        self.send = self.outbox.send
+        #: Set by the way of running: stops a begun call, grants bytes to one.
+        self.cancel: Callable[[int], None] = lambda call_id: None
+        self.grant: Callable[[int, int], None] = lambda call_id, count_bytes: None
+        #: The service has said stop, and closes the wire behind the last call.
+        self.is_stopping = False
+        self._is_fork = False
+        self._begin_lock = threading.Lock()
+        self._begun = 0
+        self._withdrawn: set[int] = set()
+
+    def begin(self, call_id: int) -> bool:
+        """Says whether a call may begin; from then on it cannot be withdrawn."""
+        with self._begin_lock:
+            if call_id in self._withdrawn:
+                self._withdrawn.discard(call_id)
+                return False
+            if call_id > self._begun:
+                self._begun = call_id
+        return True
+
+    def withdraw(self, call_id: int) -> bool:
+        """Takes back a call that has not begun. Calls begin in the order of their ids."""
+        with self._begin_lock:
+            if call_id <= self._begun:
+                return False
+            self._withdrawn.add(call_id)
+        return True
+
+    def stop_reading(self) -> None:
+        """Reading then ends as if the service had closed; what has begun goes on to its end."""
+        try:
+            if not self.is_stopping:
+                self.wire.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass
+
+    def give_up(self, error: BaseException) -> NoReturn:
+        """The harness itself failed: better a crash that the service sees than a call that never ends."""
+        import traceback
+
+        if not self._is_fork:
+            traceback.print_exception(type(error), error, error.__traceback__)
+        os._exit(1)
+
+    def left_by_fork(self) -> None:
+        """In a child the user's code forked: the connections belong to the parent alone."""
+        self._is_fork = True
+        self.outbox.left_by_fork()
+        self.wire.close()
+        self.control.close()
+
+
 class RunCancelled(BaseException):
     """Raised inside the user's code by a cancel; `except Exception` does not catch it."""
+
+
+def run_here(
+    replica: Replica,
+    call_id: int,
+    payload: bytes,
+    encode: Callable[[Any], bytes],
+    key: Key,
+    enter: Callable[[Key], None],
+    leave: Callable[[Key], None],
+    begin_stream: Callable[[Key, Credit], None],
+) -> bytes:
+    """Runs a call on this thread; gives its last frame. Between `enter` and `leave`, and nowhere else, a cancel may
+    raise RunCancelled. `key` is what they know the call by.
+    """
+    entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
+    if entry is None:
+        return frames.pack(frames.FAILED, call_id, fault)
+    CURRENT_RUN.set(run_id)
+    started = perf_counter()
+    try:
+        try:
+            enter(key)
+            value = entry.call(arguments)
+        finally:
+            leave(key)  # Within the outer `try`: a cancel that lands just before this is caught too.
+        run_ms = since(started)
+        if is_iterator(value):
+            credit = Credit(replica.outbox)
+            begin_stream(key, credit)
+            chunks = Chunks(call_id, encode, replica.order.max_chunk_bytes)
+            return _stream(value, chunks, credit, call_id, started, lambda: enter(key), lambda: leave(key))
+    except RunCancelled:
+        return frames.pack(frames.CANCELLED, call_id)
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
+        return raised_frame(call_id, error, since(started))
+    finally:
+        CURRENT_RUN.set("")
+        finish_lines(run_id)
+    return result_frame(call_id, value, run_ms, encode, replica.order.max_result_bytes)
+
+
+def _stream(
+    iterator: Iterator[Any],
+    chunks: Chunks,
+    credit: Credit,
+    call_id: int,
+    started: float,
+    enter: Callable[[], None],
+    leave: Callable[[], None],
+) -> bytes:
+    try:
+        credit.outbox.hold(frames.pack(frames.STREAM, call_id))
+        try:
+            is_whole = send_all(iterator, chunks, credit, enter, leave)
+        finally:
+            leave()
+        if not is_whole:
+            return frames.pack(frames.CANCELLED, call_id)
+        return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(since(started)))
+    except NotJson as error:
+        return unsendable_frame(call_id, error, since(started))
+    finally:
+        close(iterator)
+
+
+def close(iterator: Any) -> None:
+    end = getattr(iterator, "close", None)
+    if end:
+        end()
+
+
+def since(started: float) -> float:
+    return (perf_counter() - started) * 1000
 
 
 def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], str, bytes]:
@@ -49,7 +193,6 @@ def _parse(text: str) -> Any:
 
 
 def is_iterator(value: Any) -> bool:
-    """Whether a returned value is to be streamed."""
     return type(value) not in _PLAIN and hasattr(type(value), "__next__")
 
 

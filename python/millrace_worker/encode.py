@@ -30,7 +30,8 @@ def make_encoder() -> Callable[[Any], bytes]:
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             # What the writer was in the middle of would look circular to it next time.
             write = _make_writer()
-            raise NotJson(_explain(value, error)) from None
+            why = _find_fault(value, "result", []) or "the result cannot be written as JSON: %s" % error
+            raise NotJson(why) from None
 
     return encode
 
@@ -76,11 +77,6 @@ def _convert(value: Any) -> Any:
 def _inherits(kind: type, module: str, names: tuple[str, ...]) -> bool:
     # By name: importing datetime, uuid and enum here would slow every start for apps without them.
     return any(base.__module__ == module and base.__name__ in names for base in kind.__mro__)
-
-
-def _explain(value: Any, error: Exception) -> str:
-    found = _find_fault(value, "result", [])
-    return found or "the result cannot be written as JSON: %s" % error
 
 
 def _find_fault(value: Any, path: str, above: list[Any]) -> str | None:

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
-
-from . import door
 
 HEAD = struct.Struct("<IIB")
 HEAD_BYTES = HEAD.size
@@ -45,7 +44,6 @@ RECEIVE_BYTES = 256 * 1024
 
 
 def pack(kind: int, call_id: int, payload: bytes = b"") -> bytes:
-    """One frame as bytes."""
     return HEAD.pack(len(payload), call_id, kind) + payload
 
 
@@ -87,21 +85,54 @@ def split_call(payload: bytes) -> tuple[str, str, bytes]:
     return name, run_id, payload[name_end:]
 
 
+#: In place of a socket's path or a host and port: behind walls no address can be reached, so a process asks its agent
+#: for its connections. Then the agent leaves this descriptor open for it.
+DOOR = "door"
+DOOR_DESCRIPTOR = 3
+_door: socket.socket | None = None
+
+
+def find_door() -> None:
+    """Takes the door that this process was started with. Its own programs do not inherit it."""
+    global _door
+    os.set_inheritable(DOOR_DESCRIPTOR, False)
+    _door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=DOOR_DESCRIPTOR)
+
+
+def ask(kind: str, ticket: str) -> list[int]:
+    """The descriptors that the agent answers with: a connection home, and the file that it lends with it, if any."""
+    if _door is None:
+        raise ConnectionError("there is no door")
+    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with mine:
+        with theirs:
+            socket.send_fds(_door, [_preface(kind, ticket)], [theirs.fileno()])
+        _, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
+    if not descriptors:
+        raise ConnectionRefusedError("the service does not answer at the door")
+    # Here: Python before 3.12 ignores flags of recv_fds, and what the app starts would hold its replica's connections.
+    for each in descriptors:
+        os.set_inheritable(each, False)
+    return descriptors
+
+
 def connect(address: str, kind: str, ticket: str) -> socket.socket:
     """Calls home: opens a connection of one kind and shows the ticket."""
-    preface = ("millrace 1 %s %s" % (kind, ticket)).encode("ascii")
-    if address == door.ADDRESS:
-        return door.connect(preface)
-    host, _, port = address.rpartition(":")
-    connection: socket.socket | None
+    if address == DOOR:
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=ask(kind, ticket)[0])
     if address.startswith("/"):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(address)
     else:
+        host, _, port = address.rpartition(":")
         connection = socket.create_connection((host, int(port)))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.sendall(preface + b"\n")
+    connection.sendall(_preface(kind, ticket) + b"\n")
     return connection
+
+
+def _preface(kind: str, ticket: str) -> bytes:
+    return ("millrace 1 %s %s" % (kind, ticket)).encode("ascii")
 
 
 HELLO_BYTES = 2 * 1024 * 1024
@@ -127,5 +158,5 @@ MISFIT_CHARS = 128
 
 
 def short_name(name: str) -> str:
-    """A name as a caller is told it, who may have made it as long as a book."""
+    """A name as a caller is told it, who may have made it very long."""
     return name if len(name) <= MISFIT_CHARS else name[: MISFIT_CHARS - 1] + "\u2026"

@@ -1,7 +1,7 @@
 """The process above a replica or a template: when that ends, everything it started ends too.
 
-A keeper is a subreaper. Whatever its ward started and let go of, a daemon that forked twice as well,
-becomes the keeper's own child and is killed before the keeper leaves.
+A keeper is a subreaper: what its ward started and detached, such as a daemon that forked twice, becomes the keeper's
+own child and is killed before the keeper ends.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def keep(
             keeper = os.getpid()
             child = birth()
             if child == 0:
-                _be_ward(ward, keeper, handler)
-            _leave_shared_descriptors()
+                live(lambda: _begin(ward, keeper, handler))
+            # A keeper that held its ward's log sockets open would hide the ward's end from the service.
+            linux.lead_nowhere(0, 1, 2)
             status = (wait_for or _wait_for)(child)
         except _Ended:
             pass
@@ -107,7 +108,7 @@ def tell(pid: int, number: int) -> None:
 
 
 def wake() -> None:
-    """In a ward whose service is gone: those above were told by the kernel, but who is stopped hears nothing."""
+    """In a ward whose service is gone: the kernel has told those above, but a stopped process does not act on it."""
     pid = os.getpid()
     for _ in range(_LEVELS):
         pid = linux.parent_of(pid)
@@ -125,15 +126,12 @@ def _end(_number: int, _frame: object) -> None:
     raise _Ended
 
 
-def _be_ward(ward: Callable[[], None], keeper: int, handler: Any) -> NoReturn:
-    def begin() -> None:
-        signal.signal(signal.SIGTERM, handler)  # What the app set at its import stays the app's.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        linux.die_with_parent(keeper)
-        os.setsid()
-        ward()
-
-    live(begin)
+def _begin(ward: Callable[[], None], keeper: int, handler: Any) -> None:
+    signal.signal(signal.SIGTERM, handler)  # What the app set at its import stays the app's.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    linux.die_with_parent(keeper)
+    os.setsid()
+    ward()
 
 
 def live(ward: Callable[[], None]) -> NoReturn:
@@ -150,15 +148,6 @@ def live(ward: Callable[[], None]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(code)
-
-
-def _leave_shared_descriptors() -> None:
-    # A keeper that held its ward's log sockets open would hide the ward's end from the service.
-    null = os.open(os.devnull, os.O_RDWR)
-    for target in (0, 1, 2):
-        os.dup2(null, target)
-    if null > 2:
-        os.close(null)
 
 
 def _wait_for(child: int) -> int:

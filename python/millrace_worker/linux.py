@@ -35,12 +35,12 @@ def adopt_orphans() -> None:
 
 
 def keep_private() -> None:
-    """Has no other process of the same user look into the memory of this one."""
+    """No other process of the same user can look into the memory of this one."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def close_inherited(first: int) -> None:
-    """Closes every descriptor from that number on: what the service's own starter left open in it is no app's."""
+    """Closes every descriptor from that number on, such as those that the service's own starter left open."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) >= first:
             try:
@@ -49,8 +49,16 @@ def close_inherited(first: int) -> None:
                 pass  # The listing's own.
 
 
+def lead_nowhere(*descriptors: int) -> None:
+    """Nothing comes from these descriptors, and what is written to them is lost."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for each in descriptors:
+        os.dup2(null, each)
+    if null not in descriptors:
+        os.close(null)
+
+
 def children() -> Iterator[int]:
-    """The pids of this process's direct children."""
     try:
         with open("/proc/self/task/%d/children" % os.getpid(), encoding="ascii") as listing:
             yield from (int(word) for word in listing.read().split())

@@ -15,12 +15,10 @@ from time import perf_counter
 from typing import Any
 
 from . import frames
-from .call import is_iterator, prepare, raised_frame, result_frame, unsendable_frame
-from .chunks import INITIAL_CREDIT_BYTES, Chunks
-from .encode import NotJson
+from .call import Replica, close, is_iterator, prepare, raised_frame, result_frame, since, unsendable_frame
+from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
+from .encode import NotJson, make_encoder
 from .logs import CURRENT_RUN, finish_lines
-from .outbox import Flow
-from .replica import Replica
 from .threaded import Threads
 
 #: A stream that never awaits gives the loop a turn after this long, or no cancel would reach it.
@@ -39,7 +37,6 @@ class _AsyncCredit:
         self._granted.set()
 
     async def wait(self, sent_bytes: int) -> None:
-        """Waits until more was granted than was sent."""
         while sent_bytes >= self.granted_bytes:
             self._granted.clear()
             await self._granted.wait()
@@ -50,7 +47,7 @@ class Looped:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._encode = replica.make_encoder()
+        self._encode = make_encoder()
         self._loop = asyncio.new_event_loop()
         self._reader = frames.FrameReader(replica.wire)
         self._pending: collections.deque[tuple[int, bytes]] = collections.deque()
@@ -63,7 +60,7 @@ class Looped:
         self._flow = Flow()
         self._sent_bytes = 0
         self._turn_at = 0.0
-        self._threads = Threads(replica, replica.order.concurrency, self._thread_ended)
+        self._threads = Threads(replica, replica.order.concurrency, lambda: self._on_loop(self._call_ended))
         replica.cancel = lambda call_id: self._on_loop(self._cancel, call_id)
         replica.grant = lambda call_id, count_bytes: self._on_loop(self._grant, call_id, count_bytes)
 
@@ -120,9 +117,6 @@ class Looped:
         # The app's own doing: it may cancel every task of its loop.
         return raised_frame(call_id, asyncio.CancelledError(), 0.0)
 
-    def _thread_ended(self) -> None:
-        self._on_loop(self._call_ended)
-
     def _call_ended(self) -> None:
         self._running -= 1
         self._begin_more()
@@ -143,12 +137,12 @@ class Looped:
         except asyncio.CancelledError as error:
             if call_id in self._cancelled:
                 raise
-            return raised_frame(call_id, error, _since(started))
+            return raised_frame(call_id, error, since(started))
         except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
-            return raised_frame(call_id, error, _since(started))
+            return raised_frame(call_id, error, since(started))
         finally:
             finish_lines(run_id)
-        run_ms = _since(started)
+        run_ms = since(started)
         return result_frame(call_id, value, run_ms, self._encode, self._replica.order.max_result_bytes)
 
     async def _stream(self, call_id: int, stream: AsyncIterator[Any], started: float) -> bytes:
@@ -174,13 +168,13 @@ class Looped:
                 if sent_bytes >= credit.granted_bytes:
                     outbox.flush()  # A reader grants nothing for chunks that it has not got.
                     await credit.wait(sent_bytes)
-            return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
+            return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(since(started)))
         except NotJson as error:
-            return unsendable_frame(call_id, error, _since(started))
+            return unsendable_frame(call_id, error, since(started))
         finally:
-            close = getattr(stream, "aclose", None)
-            if close:
-                await close()
+            end = getattr(stream, "aclose", None)
+            if end:
+                await end()
 
     def _cancel(self, call_id: int) -> None:
         task = self._tasks.get(call_id)
@@ -209,9 +203,7 @@ def _as_async_iterator(value: Any) -> AsyncIterator[Any] | None:
             for chunk in value:
                 yield chunk
         finally:
-            close = getattr(value, "close", None)
-            if close:
-                close()
+            close(value)
 
     return each()
 
@@ -227,7 +219,3 @@ class _Each:
 
     def __anext__(self) -> Any:
         return self._stream.__anext__()
-
-
-def _since(started: float) -> float:
-    return (perf_counter() - started) * 1000

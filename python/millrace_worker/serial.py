@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from time import perf_counter, sleep
+from time import sleep
 from typing import Any
 
 from . import frames
-from .call import RunCancelled, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
-from .chunks import Chunks, Credit, send_all
-from .encode import NotJson
-from .logs import CURRENT_RUN, finish_lines
-from .replica import Replica
+from .call import Replica, RunCancelled, run_here
+from .chunks import Credit
+from .encode import make_encoder
 
 _CANCEL_SIGNAL = signal.SIGRTMIN + 5
 _REPEATS = 100
@@ -34,7 +31,7 @@ class Serial:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._encode = replica.make_encoder()
+        self._encode = make_encoder()
         self._current = 0
         self._cancel_id = 0
         self._credit: Credit | None = None
@@ -47,59 +44,11 @@ class Serial:
     def run(self) -> None:
         replica = self._replica
         reader = frames.FrameReader(replica.wire)
-        while True:
-            received = reader.receive()
-            if received is None:
-                return
+        act = self._enter, self._leave, self._begin_stream
+        while (received := reader.receive()) is not None:
             for call_id, _, payload in received:
                 if replica.begin(call_id):
-                    replica.send(self._call(call_id, payload))
-
-    def _call(self, call_id: int, payload: bytes) -> bytes:
-        replica = self._replica
-        entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
-        if entry is None:
-            return frames.pack(frames.FAILED, call_id, fault)
-        CURRENT_RUN.set(run_id)
-        started = perf_counter()
-        try:
-            try:
-                self._enter(call_id)
-                value = entry.call(arguments)
-            finally:
-                self._current = 0  # Within the outer `try`: a cancel that lands just before this is caught too.
-            ended = perf_counter()
-            if is_iterator(value):
-                return self._stream(call_id, value, started)
-        except RunCancelled:
-            return frames.pack(frames.CANCELLED, call_id)
-        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
-            return raised_frame(call_id, error, (perf_counter() - started) * 1000)
-        finally:
-            CURRENT_RUN.set("")
-            finish_lines(run_id)
-        return result_frame(call_id, value, (ended - started) * 1000, self._encode, replica.order.max_result_bytes)
-
-    def _stream(self, call_id: int, iterator: Iterator[Any], started: float) -> bytes:
-        replica = self._replica
-        outbox = replica.outbox
-        credit = self._credit = Credit(outbox)
-        self._streaming = call_id
-        chunks = Chunks(call_id, self._encode, replica.order.max_chunk_bytes)
-        try:
-            outbox.hold(frames.pack(frames.STREAM, call_id))
-            try:
-                is_whole = send_all(iterator, chunks, outbox, credit, lambda: self._enter(call_id), self._leave)
-            finally:
-                self._current = 0
-            if not is_whole:
-                return frames.pack(frames.CANCELLED, call_id)
-            return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-        except NotJson as error:
-            return unsendable_frame(call_id, error, _since(started))
-        finally:
-            self._streaming = 0
-            _close(iterator)
+                    replica.send(run_here(replica, call_id, payload, self._encode, call_id, *act))
 
     def _enter(self, call_id: int) -> None:
         self._current = call_id
@@ -107,8 +56,12 @@ class Serial:
             self._current = 0  # Its signal may still be on the way, and must not raise a second time.
             raise RunCancelled
 
-    def _leave(self) -> None:
+    def _leave(self, _call_id: int) -> None:
         self._current = 0
+
+    def _begin_stream(self, call_id: int, credit: Credit) -> None:
+        self._credit = credit
+        self._streaming = call_id
 
     def _cancel(self, call_id: int) -> None:
         """On the control thread. Writes before it reads, as `_enter` does: one of the two sees the other."""
@@ -125,8 +78,8 @@ class Serial:
     def _repeat(self, call_id: int) -> None:
         """Sends the signal again until it was acted on.
 
-        One that arrives just before a system call that waits, such as that of `time.sleep`, is only noted. The next one
-        interrupts the wait.
+        One that arrives just before a system call that waits, such as that of `time.sleep`, is only noted. The next
+        interrupts it.
         """
         for _ in range(_REPEATS):
             sleep(_REPEAT_SECONDS)
@@ -142,13 +95,3 @@ class Serial:
     def _grant(self, call_id: int, count_bytes: int) -> None:
         if self._streaming == call_id and self._credit:
             self._credit.add(count_bytes)
-
-
-def _since(started: float) -> float:
-    return (perf_counter() - started) * 1000
-
-
-def _close(iterator: Iterator[Any]) -> None:
-    close = getattr(iterator, "close", None)
-    if close:
-        close()

@@ -13,7 +13,7 @@ from typing import Any, Callable, NoReturn
 from . import app as apps
 from . import frames, keeper, logs
 from .app import Order
-from .replica import Replica
+from .call import Replica
 
 _PONG = frames.pack(frames.PONG, 0)
 
@@ -63,9 +63,9 @@ def _way_of_running(replica: Replica) -> Callable[[], None]:
         from .serial import Serial
 
         return Serial(replica).run
-    from .threaded import Threaded
+    from .threaded import threaded
 
-    return Threaded(replica).run
+    return threaded(replica)
 
 
 def _read_control(replica: Replica) -> None:
@@ -77,7 +77,7 @@ def _read_control(replica: Replica) -> None:
     except OSError:
         pass  # While it was read, or answered.
     keeper.wake()
-    os._exit(1)  # The service is gone; nobody is left to work for.
+    os._exit(1)  # The service is gone.
 
 
 def _obey(replica: Replica, call_id: int, kind: int, payload: bytes) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from . import door, keeper, linux, logs, serve, template
+from . import frames, keeper, linux, logs, serve, template
 from .app import Order
 
 
@@ -14,12 +14,10 @@ def main() -> None:
     """Reads one line of JSON from stdin (nothing of it may show in `ps` or in the environment)."""
     owner = os.getppid()
     order = Order(json.loads(sys.stdin.buffer.readline()))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    if order.address == door.ADDRESS:
-        door.find()
-    linux.close_inherited(door.DESCRIPTOR + 1 if door.is_there() else 3)
+    linux.lead_nowhere(0)
+    if order.address == frames.DOOR:
+        frames.find_door()
+    linux.close_inherited(frames.DOOR_DESCRIPTOR + (order.address == frames.DOOR))
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
     logs.set_bundle(order.bundle_dir)

@@ -113,7 +113,6 @@ class _Nursery:
         _say(self._home, {"forked": {"id": replica_id}})
 
     def _become_keeper(self, owner: int, ticket: str) -> NoReturn:
-        code: int | None = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -121,7 +120,7 @@ class _Nursery:
                 connection.close()
             keeper.keep(lambda: self._become_replica(ticket), owner)
         finally:
-            os._exit(code)
+            os._exit(1)
 
     def _become_replica(self, ticket: str) -> None:
         logs.send_home(self._order.address, ticket)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import ctypes
 import queue
 import threading
-from collections.abc import Iterator
-from time import perf_counter
-from typing import Any, Callable
+from typing import Callable
 
 from . import frames
-from .call import RunCancelled, is_iterator, prepare, raised_frame, result_frame, unsendable_frame
-from .chunks import Chunks, Credit, send_all
-from .encode import NotJson
-from .logs import CURRENT_RUN, finish_lines
-from .replica import Replica
+from .call import Replica, RunCancelled, run_here
+from .chunks import Credit
+from .encode import make_encoder
 
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -31,6 +27,9 @@ class _Live:
         self.cancelled = False
         self.aimed = False
         self.credit: Credit | None = None
+
+    def begin_stream(self, credit: Credit) -> None:
+        self.credit = credit
 
 
 class Threads:
@@ -99,7 +98,8 @@ class Threads:
             self._replica.give_up(error)
 
     def _take_calls(self) -> None:
-        encode = self._replica.make_encoder()
+        encode = make_encoder()
+        act = self._enter, self._leave, _Live.begin_stream
         while True:
             item = self._calls.get()
             if item is None:
@@ -108,63 +108,12 @@ class Threads:
             live = self._live[call_id]
             live.thread = threading.get_ident()
             if self._replica.begin(call_id):
-                self._replica.send(self._call(call_id, payload, live, encode))
+                self._replica.send(run_here(self._replica, call_id, payload, encode, live, *act))
             del self._live[call_id]
             self._idle.release()
             self._on_end()
 
-    def _call(self, call_id: int, payload: bytes, live: _Live, encode: Callable[[Any], bytes]) -> bytes:
-        replica = self._replica
-        entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
-        if entry is None:
-            return frames.pack(frames.FAILED, call_id, fault)
-        CURRENT_RUN.set(run_id)
-        started = perf_counter()
-        try:
-            try:
-                self._enter(live)
-                value = entry.call(arguments)
-            finally:
-                self._leave(live)
-            run_ms = _since(started)
-            if is_iterator(value):
-                return self._stream(call_id, value, live, encode, started)
-        except RunCancelled:
-            return frames.pack(frames.CANCELLED, call_id)
-        except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
-            return raised_frame(call_id, error, _since(started))
-        finally:
-            CURRENT_RUN.set("")
-            finish_lines(run_id)
-        return result_frame(call_id, value, run_ms, encode, replica.order.max_result_bytes)
-
-    def _stream(
-        self, call_id: int, iterator: Iterator[Any], live: _Live, encode: Callable[[Any], bytes], started: float
-    ) -> bytes:
-        replica = self._replica
-        outbox = replica.outbox
-        credit = live.credit = Credit(outbox)
-        chunks = Chunks(call_id, encode, replica.order.max_chunk_bytes)
-        outbox.hold(frames.pack(frames.STREAM, call_id))
-        try:
-            try:
-                is_whole = send_all(
-                    iterator, chunks, outbox, credit, lambda: self._enter(live), lambda: self._leave(live)
-                )
-            finally:
-                self._leave(live)
-            if not is_whole:
-                return frames.pack(frames.CANCELLED, call_id)
-            return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(_since(started)))
-        except NotJson as error:
-            return unsendable_frame(call_id, error, _since(started))
-        finally:
-            close = getattr(iterator, "close", None)
-            if close:
-                close()
-
     def _enter(self, live: _Live) -> None:
-        """From here until `_leave`, and nowhere else, a cancel may raise in this thread."""
         with self._lock:
             if live.cancelled:
                 raise RunCancelled
@@ -181,25 +130,16 @@ class Threads:
                 _raise_in(live.thread, ctypes.py_object())
 
 
-class Threaded:
-    """The whole replica, when it has no `async def`."""
+def threaded(replica: Replica) -> Callable[[], None]:
+    """What runs the whole replica, when it has no `async def`."""
+    threads = Threads(replica, replica.order.concurrency)
+    replica.cancel, replica.grant = threads.cancel, threads.grant
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
-        self._threads = Threads(replica, replica.order.concurrency)
-        replica.cancel = self._threads.cancel
-        replica.grant = self._threads.grant
-
-    def run(self) -> None:
-        reader = frames.FrameReader(self._replica.wire)
-        while True:
-            received = reader.receive()
-            if received is None:
-                self._threads.drain()
-                return
+    def run() -> None:
+        reader = frames.FrameReader(replica.wire)
+        while (received := reader.receive()) is not None:
             for call_id, _, payload in received:
-                self._threads.submit(call_id, payload)
+                threads.submit(call_id, payload)
+        threads.drain()
 
-
-def _since(started: float) -> float:
-    return (perf_counter() - started) * 1000
+    return run

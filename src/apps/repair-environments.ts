@@ -33,7 +33,6 @@ export class Repairs {
     return await this.#underWay;
   }
 
-  /** Ends what is being installed. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#underWay?.catch(() => undefined);
@@ -99,7 +98,6 @@ type RebuildParts = BuildHost & {
   /** Takes the lines of installers. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
-  /** Where its packages go, if not where their key says. */
   readonly environmentDir?: string;
 };
 

@@ -27,7 +27,6 @@ export class Secrets {
     return JSON.parse(this.#seal.open(sealed, sealContext(scope)).toString()) as SecretMap;
   }
 
-  /** Puts another map in place of the one there is. */
   async replace(scope: SecretScope, map: SecretMap): Promise<void> {
     const sealedMap = this.#seal.close(Buffer.from(JSON.stringify(map)), sealContext(scope));
     await this.#store.secrets.replace({ ...scope, sealedMap, updatedAt: this.#clock.now() });

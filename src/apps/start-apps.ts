@@ -16,7 +16,6 @@ import { Deployer, type DeployerParts } from "./deploys/deployer.ts";
 import { type BaseImageParts, BaseImages } from "./once/base-images.ts";
 import { Volumes, type VolumesParts } from "./volumes/volumes.ts";
 
-/** What the apps of a service need. */
 type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
   BuildHost & {
     readonly images: ImageHost;
@@ -83,7 +82,6 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
   };
 }
 
-/** What receiving uploads needs. */
 type DeploysParts = Omit<DeployerParts, "shortage"> &
   Pick<BaseImageParts, "onLog"> &
   Pick<VolumesParts, "storage" | "helper"> & { readonly reserve: Pick<StorageWatch, "refusal"> };

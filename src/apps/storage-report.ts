@@ -18,7 +18,6 @@ export type Amounts = {
   readonly builds: number;
 };
 
-/** What is stored of one app. */
 type AppStorage = Amounts & {
   readonly projectId: string;
   readonly name: string;

@@ -55,7 +55,6 @@ export type BlobStore = {
   removeNote(name: string): Promise<void>;
   /** Every note of a folder, with when it was last written, in epoch milliseconds by the store's clock. */
   listNotes(folder: string): AsyncGenerator<StoredNote, void, void>;
-  /** Lets go of its connections. */
   close(): void;
 };
 

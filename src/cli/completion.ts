@@ -15,40 +15,32 @@ export const COMMANDS: Definitions = {
     ).action((shell: string) => {
       const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
       if (!script) throw usage(`there is no completion for ${JSON.stringify(shell)}`, shells);
-      process.stdout.write(script(nodesOf(command.parent ?? command, [])));
+      process.stdout.write(script(nodesOf(command.parent ?? command)));
     });
   },
 };
 
-/** What may be typed after the words of a path. */
-type CommandNode = {
-  /** The commands so far, such as `apps list`; empty after `millrace` alone. */
-  readonly path: string;
-  readonly commands: readonly { readonly name: string; readonly summary: string }[];
-  readonly options: readonly {
-    readonly flag: string;
-    readonly summary: string;
-    readonly takesValue: boolean;
-  }[];
-};
+/** A command, with the words that lead to it, such as `apps list`; empty for `millrace` alone. */
+type CommandNode = { readonly path: string; readonly command: Command };
 
 /** For each shell a script that completes every command and option; files where neither fits. */
 const SCRIPTS: Readonly<Record<string, (nodes: readonly CommandNode[]) => string>> = { bash, zsh, fish };
 
-function nodesOf(command: Command, path: readonly string[]): CommandNode[] {
-  const options = command.options
-    .filter(({ hidden, long }) => !hidden && long)
-    .map(({ long, description, required }) => ({
-      flag: long ?? "",
-      summary: description,
-      takesValue: required,
-    }));
-  const here: CommandNode = {
-    path: path.join(" "),
-    commands: command.commands.map((below) => ({ name: below.name(), summary: below.description() })),
-    options: [...options, { flag: "--help", summary: "show help", takesValue: false }],
-  };
-  return [here, ...command.commands.flatMap((below) => nodesOf(below, [...path, below.name()]))];
+function nodesOf(command: Command, path = ""): CommandNode[] {
+  const below = command.commands.flatMap((each) => nodesOf(each, `${path} ${each.name()}`.trimStart()));
+  return [{ path, command }, ...below];
+}
+
+function namesOf({ commands }: Command): string {
+  return commands.map((below) => below.name()).join(" ");
+}
+
+/** The options that may be typed, `--help` among them. */
+function optionsOf(command: Command): { long: string; description: string; required: boolean }[] {
+  const own = command.options.flatMap(({ hidden, long, description, required }) =>
+    hidden || !long ? [] : [{ long, description, required }],
+  );
+  return [...own, { long: "--help", description: "show help", required: false }];
 }
 
 /**
@@ -57,9 +49,9 @@ function nodesOf(command: Command, path: readonly string[]): CommandNode[] {
  */
 function findNext(nodes: readonly CommandNode[]): string {
   const paths = nodes.filter(({ path }) => path !== "").map(({ path }) => `"${path}"`);
-  const cases = nodes.map(({ path, commands, options }) => {
-    const names = commands.map(({ name }) => name).join(" ");
-    return `    "${path}") commands="${names}" options="${options.map(({ flag }) => flag).join(" ")}" ;;`;
+  const cases = nodes.map(({ path, command }) => {
+    const options = optionsOf(command).map(({ long }) => long);
+    return `    "${path}") commands="${namesOf(command)}" options="${options.join(" ")}" ;;`;
   });
   return `  local level="" word
   for word in "\${words[@]:1:$((current - 1))}"; do
@@ -110,20 +102,20 @@ if [[ $funcstack[1] == _millrace ]]; then _millrace; else compdef _millrace mill
 }
 
 function fish(nodes: readonly CommandNode[]): string {
-  const lines = nodes.flatMap(({ path, commands, options }) => {
+  const lines = nodes.flatMap(({ path, command }) => {
     const [first, second] = path.split(" ");
     const seen = [first, second].filter(Boolean).map((word) => `__fish_seen_subcommand_from ${word}`);
-    const names = commands.map(({ name }) => name).join(" ");
+    const names = namesOf(command);
     // Once one of the next words is there, this level has been left.
     const isHere = [...seen, ...(names === "" ? [] : [`not __fish_seen_subcommand_from ${names}`])];
     const condition = isHere.length === 0 ? "" : ` -n ${quote(isHere.join("; and "))}`;
     return [
-      ...commands.map(
-        ({ name, summary }) => `complete -c millrace -f${condition} -a ${name} -d ${quote(summary)}`,
+      ...command.commands.map(
+        (each) => `complete -c millrace -f${condition} -a ${each.name()} -d ${quote(each.description())}`,
       ),
-      ...options.map(({ flag, summary, takesValue }) => {
-        const value = takesValue ? " -r" : "";
-        return `complete -c millrace${condition} -l ${flag.slice(2)}${value} -d ${quote(summary)}`;
+      ...optionsOf(command).map(({ long, description, required }) => {
+        const value = required ? " -r" : "";
+        return `complete -c millrace${condition} -l ${long.slice(2)}${value} -d ${quote(description)}`;
       }),
     ];
   });

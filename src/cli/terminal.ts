@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import { CliFailure, usage } from "./failure.ts";
 import { bytes, printableName } from "./output.ts";
 
@@ -74,11 +75,8 @@ export async function confirm(
   signal: AbortSignal,
 ): Promise<void> {
   if (yes) return;
-  if (!canAsk())
-    throw usage(
-      `${question} This is not a terminal, so the question cannot be answered.`,
-      "add --yes if you are sure",
-    );
+  const problem = `${question} This is not a terminal, so the question cannot be answered.`;
+  if (!canAsk()) throw usage(problem, "add --yes if you are sure");
   const answer = await ask(`${printableName(question)} [y/N] `, false, signal);
   if (!/^y(?:es)?$/i.test(answer.trim())) throw new CliFailure("nothing was changed");
 }
@@ -106,7 +104,5 @@ async function ask(question: string, isHidden: boolean, signal?: AbortSignal): P
 /** All of stdin; refused at a terminal, where the command would wait without a word. */
 export async function readStdin(wantedBy: string): Promise<Buffer> {
   if (process.stdin.isTTY) throw usage(`${wantedBy} reads from a pipe, but stdin is a terminal`);
-  const pieces: Buffer[] = [];
-  for await (const piece of process.stdin) pieces.push(piece as Buffer);
-  return Buffer.concat(pieces);
+  return await buffer(process.stdin);
 }

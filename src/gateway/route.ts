@@ -115,11 +115,14 @@ function single(parameters: URLSearchParams, name: string): string | null {
 const OURS = new Set(["async", "webhookEndpoint"]);
 const MAY_BE_OURS = /async|webhookEndpoint|%/i;
 
-/** What a target's query asks of us, and the target as the app is to see it: without that, and else as it came. */
-export type ProxyTarget = { readonly target: string; readonly query: RunQuery };
-
-/** Takes what is ours out of a query. Other methods than POST leave everything to the app. */
-export function readTarget(target: string, method: string): ProxyTarget {
+/**
+ * What a target's query asks of us, and the target as the app is to see it: without that, and else as it came. Other
+ * methods than POST leave everything to the app.
+ */
+export function readTarget(
+  target: string,
+  method: string,
+): { readonly target: string; readonly query: RunQuery } {
   const mark = method === "POST" ? target.indexOf("?") : -1;
   if (mark === -1) return { target, query: PLAIN };
   const text = target.slice(mark + 1);

@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
 import { plainChunk } from "../runs/response.ts";
-import { type RequestHead, takesGzip, wantsEvents } from "./request-head.ts";
+import { takesGzip, wantsEvents } from "./request-head.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Exchange, GoneListener } from "./exchange.ts";
 import type { CheckedCall } from "./app-request.ts";
@@ -23,7 +23,6 @@ type RunAnswerParts = { readonly clock: Clock; readonly authenticator: Pick<Auth
 export class RunAnswer implements RunReader, GoneListener {
   readonly #call: CheckedCall;
   readonly #exchange: Exchange;
-  readonly #head: RequestHead;
   readonly #parts: RunAnswerParts;
   readonly #patience: Patience | null;
   #run: LiveRun | null = null;
@@ -35,7 +34,6 @@ export class RunAnswer implements RunReader, GoneListener {
   constructor(call: CheckedCall, parts: RunAnswerParts, patience: Patience | null) {
     this.#call = call;
     this.#exchange = call.exchange;
-    this.#head = call.head;
     this.#parts = parts;
     this.#patience = patience;
   }
@@ -60,7 +58,7 @@ export class RunAnswer implements RunReader, GoneListener {
     this.#exchange.attempt(() => {
       this.#timer?.cancel();
       if (!this.#isGone) this.#stream = this.#openStream();
-      else if (this.#head.xDisconnect !== "continue") this.#run?.cancel();
+      else if (this.#call.head.xDisconnect !== "continue") this.#run?.cancel();
     });
   }
 
@@ -84,7 +82,11 @@ export class RunAnswer implements RunReader, GoneListener {
   #answer(end: RunEnd): void {
     this.#timer?.cancel();
     if (this.#stream) this.#stream.end(end);
-    else if (end.outcome.kind === "returned" && end.response.status < 300 && wantsEvents(this.#head.accept)) {
+    else if (
+      end.outcome.kind === "returned" &&
+      end.response.status < 300 &&
+      wantsEvents(this.#call.head.accept)
+    ) {
       this.#answerAsStream(end, end.outcome.json);
     } else this.#exchange.answer(end.response, end.timing);
   }
@@ -111,7 +113,7 @@ export class RunAnswer implements RunReader, GoneListener {
     const { deployment, limits } = live.version.config;
     const stream = new StreamAnswer(this.#exchange, this.#run, {
       sse: deployment.sse,
-      isGzip: takesGzip(this.#head.acceptEncoding),
+      isGzip: takesGzip(this.#call.head.acceptEncoding),
       stallSeconds: limits.streamStallTimeoutSeconds,
       clock,
     });
@@ -124,7 +126,7 @@ export class RunAnswer implements RunReader, GoneListener {
     this.#isGone = true;
     this.#timer?.cancel();
     this.#stream?.close();
-    const wish = this.#head.xDisconnect;
+    const wish = this.#call.head.xDisconnect;
     if (wish === "cancel" || (this.#stream && wish !== "continue")) run.cancel();
     else run.detach();
   }

@@ -7,12 +7,11 @@ import { AppError } from "../model/errors.ts";
 import { isCallerOf, isFinal, type Run } from "../model/run.ts";
 import type { Canceller } from "../runs/cancel.ts";
 import type { KnownRun, RunLookup } from "../runs/lookup.ts";
-import { preferredWait, type RequestHead, takesGzip } from "./request-head.ts";
+import { preferredWait, takesGzip } from "./request-head.ts";
+import type { AppRequest } from "./app-request.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { BodyRoom, MakeRoom } from "./body.ts";
-import type { Connection } from "./connection.ts";
 import type { Feeds } from "./events/feeds.ts";
-import type { Exchange } from "./exchange.ts";
 import type { Forwarding } from "./forwarding.ts";
 import type { RunAction, RunRoute } from "./route.ts";
 import { sendInput, sendRecord, sendResult } from "./run-views.ts";
@@ -36,14 +35,7 @@ type HandlerParts = RunParts & {
   readonly forwarding: Forwarding | null;
 };
 
-type RunRequest = {
-  readonly connection: Connection;
-  readonly exchange: Exchange;
-  readonly head: RequestHead;
-  readonly route: RunRoute;
-};
-
-type AppRunRequest = RunRequest & { readonly app: App; readonly token: RememberedToken };
+type AppRunRequest = AppRequest<RunRoute> & { readonly app: App; readonly token: RememberedToken };
 
 const METHODS: Record<RunAction, "GET" | "POST"> = {
   record: "GET",
@@ -64,7 +56,7 @@ export class RunHandler {
     this.#parts = parts;
   }
 
-  async handle(request: RunRequest): Promise<void> {
+  async handle(request: AppRequest<RunRoute>): Promise<void> {
     const { exchange, route } = request;
     const { catalog, findApp, authenticator } = this.#parts;
     const { projectId, appName: name } = route;

@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server } from "node:http";
+import type { ListenerLimits } from "../config/listener-limits.ts";
 import { BACKLOG, checkingInterval, ConnectionGate, MAX_PIPELINED } from "../kit/listener.ts";
 import { createServer, ServerResponse } from "../kit/node-http.ts";
 import type { AddressInfo, Socket } from "node:net";
@@ -28,18 +29,11 @@ import { RunHandler, type RunParts } from "./run-route.ts";
 import { RunStarter } from "./start-run.ts";
 import { UnreadAnswers } from "./unread-answers.ts";
 
-/** How long headers and the whole request may take to arrive, and how long a connection may be idle. */
-type ArrivalLimits = {
-  readonly headerTimeoutMs: number;
-  readonly bodyTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-};
-
 const MAX_HEADER_BYTES = 16 * 1024;
 
 /** Node's HTTP server with the gateway's limits. `readHead` checks heads, because Node's own error answers are not JSON. */
 function createHttpServer(
-  { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs }: ArrivalLimits,
+  { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs }: ListenerLimits,
   mayUpgrade: (request: IncomingMessage) => boolean,
 ): Server {
   // Node requires headersTimeout <= requestTimeout.
@@ -61,13 +55,11 @@ function createHttpServer(
 
 type GatewayOptions = RunParts &
   Omit<ProxyParts, "bodyRoom"> &
-  ArrivalLimits &
+  ListenerLimits &
   HostParts & {
     readonly host: string;
     readonly port: number;
     readonly corsOrigins: readonly string[];
-    readonly maxConnections: number;
-    readonly maxConnectionsPerAddress: number;
     /** What the bodies of calls in progress may take together; by default a part of the machine's memory. */
     readonly bodyRoomBytes?: number;
     /** The other nodes; null for a service alone. */

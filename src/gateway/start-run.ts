@@ -162,9 +162,8 @@ function keyMark(
   body: Buffer,
 ): RunKeyMark {
   if (key === "" || key.length > MAX_KEY_CHARS) {
-    throw new AppError("bad_request", {
-      message: `Idempotency-Key must have 1 to ${MAX_KEY_CHARS} characters.`,
-    });
+    const message = `Idempotency-Key must have 1 to ${MAX_KEY_CHARS} characters.`;
+    throw new AppError("bad_request", { message });
   }
   const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${route.query}\n`);
   // Headers and user names contain no line breaks, so no key of the whole app looks like this.
@@ -186,9 +185,8 @@ export function readWebhook(
   const secret = head?.webhookSecret ?? null;
   if (secret === null) return { endpoint: href, sealedSecret: null };
   if (secret === "" || secret.length > MAX_SECRET_CHARS) {
-    throw new AppError("bad_request", {
-      message: `X-Webhook-Secret must have 1 to ${MAX_SECRET_CHARS} characters.`,
-    });
+    const message = `X-Webhook-Secret must have 1 to ${MAX_SECRET_CHARS} characters.`;
+    throw new AppError("bad_request", { message });
   }
   return { endpoint: href, sealedSecret: seal.close(Buffer.from(secret), `webhook_secret.${runId}`) };
 }

@@ -14,10 +14,8 @@ type Unread = {
 };
 
 /**
- * Whole answers that their callers have not taken yet. A connection of which nothing is taken for too long is given
- * up: what was written to it would stay in memory. Each answer has that time for itself, from its turn on; another on
- * the same connection that is still being worked on, or is read slowly, ends nothing. One timer for all, and none
- * while every caller reads.
+ * Whole answers that their callers have not taken yet. A connection of which nothing is taken for too long is closed, so
+ * that the answer does not stay in memory. Each answer has that time for itself, from its turn on. One timer for all.
  */
 export class UnreadAnswers {
   readonly #stallMs: number;
@@ -33,12 +31,8 @@ export class UnreadAnswers {
 
   /** An answer was written that the kernel has not taken as a whole, or whose turn has not come. */
   add(socket: Socket, response: ServerResponse): void {
-    this.#unread.add({
-      socket,
-      response,
-      sentBytes: sentBytes(socket),
-      changedAt: this.#clock.monotonic(),
-    });
+    const changedAt = this.#clock.monotonic();
+    this.#unread.add({ socket, response, sentBytes: sentBytes(socket), changedAt });
     this.#lookLater();
   }
 

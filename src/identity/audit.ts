@@ -1,5 +1,5 @@
 import type { Clock } from "../kit/clock.ts";
-import { type AuditEntry, auditHash, NO_HASH } from "../store/accounts/audit.ts";
+import { auditHash, NO_HASH } from "../store/accounts/audit.ts";
 import type { Store } from "../store/store.ts";
 import type { Principal } from "./principal.ts";
 
@@ -46,7 +46,8 @@ export class Audit {
 
   /** A project's changes, newest first. */
   async list(page: { projectId: string; limit: number; before?: number }): Promise<AuditRecord[]> {
-    return (await this.#store.auditEntries.list(page)).map(fromEntry);
+    const entries = await this.#store.auditEntries.list(page);
+    return entries.map(({ number, createdAt, entry }) => ({ ...JSON.parse(entry), number, createdAt }));
   }
 
   async #append(change: Change): Promise<void> {
@@ -59,11 +60,6 @@ export class Audit {
       if (await this.#store.auditEntries.append({ ...row, hash })) return;
     }
   }
-}
-
-function fromEntry({ number, createdAt, entry }: AuditEntry): AuditRecord {
-  const rest = JSON.parse(entry) as Omit<AuditRecord, "number" | "createdAt">;
-  return { ...rest, number, createdAt };
 }
 
 function actorOf(principal: Principal | null): string | null {

@@ -17,14 +17,6 @@ const ATTEMPTS = { burst: 10, gapMs: 6_000 };
 /** How often a device may poll for approval. */
 export const POLL_SECONDS = 5;
 
-/** The codes of a new sign-in. */
-export type DeviceCodes = {
-  readonly deviceCode: string;
-  /** The code that a person types. */
-  readonly userCode: string;
-  readonly expiresInSeconds: number;
-};
-
 type DeviceParts = { readonly store: Store; readonly sessions: Sessions; readonly clock: Clock };
 
 /** Signs in a device, such as the command line, after a person who is signed in has approved its code. */
@@ -39,23 +31,21 @@ export class Devices {
     this.#approving = new AttemptLimiter(ATTEMPTS, parts.clock);
   }
 
-  async ask(ip: string): Promise<DeviceCodes> {
+  /** The codes of a new sign-in; a person types `userCode`. */
+  async ask(ip: string) {
     spend(this.#asking, addressKey(ip));
     const now = this.#parts.clock.now();
     const deviceCode = randomBytes(32).toString("base64url");
     const letters = Array.from({ length: USER_CODE_LETTERS }, () => LETTERS[randomInt(LETTERS.length)]);
-    const userCode = letters.join("");
+    const code = letters.join("");
     await this.#parts.store.deviceCodes.insert({
       deviceHash: hashSecret(deviceCode),
-      userHash: hashSecret(userCode),
+      userHash: hashSecret(code),
       createdAt: now,
       expiresAt: now + LIFE_MS,
     });
-    return {
-      deviceCode,
-      userCode: `${userCode.slice(0, 4)}-${userCode.slice(4)}`,
-      expiresInSeconds: LIFE_MS / 1000,
-    };
+    const userCode = `${code.slice(0, 4)}-${code.slice(4)}`;
+    return { deviceCode, userCode, expiresInSeconds: LIFE_MS / 1000 };
   }
 
   /** False if no device waits with that code; anything but letters is ignored. */

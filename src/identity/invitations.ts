@@ -19,9 +19,6 @@ export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
   readonly ip: string;
 };
 
-/** A new invitation. Its secret is either returned here or mailed, once. */
-export type Made = { readonly invitation: NewInvitation; readonly secret: string | null };
-
 /** Invitations: the holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
 export class Invitations {
   readonly #parts: PeopleParts & { readonly people: People };
@@ -30,8 +27,11 @@ export class Invitations {
     this.#parts = parts;
   }
 
-  /** Throws `bad_request` if the project has too many open ones, or the installation sends no mail. */
-  async make(wish: Wish, inviter: Principal): Promise<Made> {
+  /**
+   * Returns the invitation with its secret, null if that was mailed. Throws `bad_request` if the project has too many open
+   * ones, or the installation sends no mail.
+   */
+  async make(wish: Wish, inviter: Principal) {
     const { store, clock } = this.#parts;
     const { projectId, role, isMailed, ip } = wish;
     const now = clock.now();

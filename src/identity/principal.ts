@@ -47,9 +47,8 @@ export function requireMoreThanCalls({ role }: Principal): void {
 /** The person who asks; throws `forbidden` for a service account or without a token. */
 export function requirePerson(principal: Principal | null): PersonPrincipal {
   if (principal?.projectId !== null) {
-    throw new AppError("forbidden", {
-      message: "Only a person who is signed in can do this, not a service account.",
-    });
+    const message = "Only a person who is signed in can do this, not a service account.";
+    throw new AppError("forbidden", { message });
   }
   return principal;
 }

@@ -15,12 +15,6 @@ const MAX_KNOWN_EACH = 8;
 
 type Held = readonly [AttemptLimiter, string];
 
-/** An admitted attempt to sign in. */
-type Attempt = {
-  /** Reports whose password it was, or null; returns whether the person may sign in. */
-  settle(personId: string | null): boolean;
-};
-
 /**
  * Slows down password guessing. Only failures count. Network addresses from which a person has signed in before have their
  * own count, so that guesses from other addresses do not lock the person out. Several people may have the same e-mail
@@ -41,7 +35,7 @@ export class SignInThrottle {
   }
 
   /** Admits an attempt at that name; the caller then reports its outcome. Throws `too_many_requests`. */
-  enter(account: string, ip: string): Attempt {
+  enter(account: string, ip: string) {
     const address = addressKey(ip);
     const pair = `${address} ${account}`;
     const open: Held[] = [
@@ -53,7 +47,8 @@ export class SignInThrottle {
     const waitMs = take(entry);
     if (waitMs > 0) throw tooMany(waitMs);
     return {
-      settle: (personId) => {
+      /** Reports whose password it was, or null; returns whether the person may sign in. */
+      settle: (personId: string | null): boolean => {
         if (known && !(personId !== null && known.has(personId))) {
           // Another person's password: it counts as an attempt from an unknown address.
           if (take(open) > 0) return false;

@@ -103,14 +103,6 @@ export type NewAccount = {
   readonly expiresAt: number;
 };
 
-/** How an account's token is replaced. */
-export type Rotation = {
-  /** Null for the same lifetime as before. */
-  readonly expiresAt: number | null;
-  /** How long earlier tokens stay valid. */
-  readonly overlapMs: number;
-};
-
 export type TokensParts = {
   readonly store: Store;
   readonly keys: KeyRing;
@@ -156,21 +148,22 @@ export class Tokens {
     return { accountId: id, token, createdAt };
   }
 
-  /** A new token for an account; null if the project has no such account, or it is revoked. */
+  /**
+   * A new token for an account; null if the project has no such account, or it is revoked. `expiresAt`: null for the same
+   * lifetime as before. Earlier tokens stay valid for `overlapMs`.
+   */
   async rotate(
     projectId: string,
     accountId: string,
-    { expiresAt: wanted, overlapMs }: Rotation,
+    { expiresAt: wanted, overlapMs }: { readonly expiresAt: number | null; readonly overlapMs: number },
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     if (!found) return null;
     const { account } = found;
     const now = this.#clock.now();
     const expiresAt = wanted ?? now + account.expiresAt - found.token.createdAt;
-    const { token, jti } = this.#signer.sign(accountId, expiresAt, {
-      project_id: projectId,
-      role: account.role,
-    });
+    const claims = { project_id: projectId, role: account.role };
+    const { token, jti } = this.#signer.sign(accountId, expiresAt, claims);
     const rotating = this.#store.accounts.rotate({
       id: accountId,
       projectId,

@@ -28,7 +28,7 @@ type ImageStart = {
   readonly command: readonly string[];
 };
 
-/** Whether an app may use the network; with `egress`, only what lies outside of this one. */
+/** Whether an app may use the network; with `egress`, only addresses outside of this one. */
 export type Network = boolean | "egress";
 
 export type DeploymentConfig = {

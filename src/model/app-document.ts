@@ -3,7 +3,6 @@ import { type ErrorCode, ERRORS } from "./errors.ts";
 import { FUNCTION_NAME } from "./names.ts";
 import { SchemaComponents } from "./schema-components.ts";
 
-/** What an app's document is made of. */
 export type AppDocumentInput = {
   readonly appName: string;
   /** The version's number. */
@@ -11,18 +10,16 @@ export type AppDocumentInput = {
   readonly functions: readonly FunctionSignature[];
   /** The app's address, to which a function's name is added. */
   readonly url: string;
-  /** Anybody may call it, without a token. */
+  /** It can be called without a token. */
   readonly isPublic: boolean;
   /** Unknown arguments are dropped, not refused. */
   readonly ignoresExtra: boolean;
 };
 
-type Shared = {
+type Shared = AppDocumentInput & {
   readonly components: SchemaComponents;
   readonly error: JsonSchema;
   readonly accepted: JsonSchema;
-  readonly isPublic: boolean;
-  readonly ignoresExtra: boolean;
 };
 
 /** Runs have this address: a function of that name cannot be reached. */
@@ -72,11 +69,11 @@ const QUERY = [
 
 /** The OpenAPI 3.1 document of an app: one path for each function that can be called. */
 export function appDocument(input: AppDocumentInput): object {
-  const { appName, version, functions, url, isPublic, ignoresExtra } = input;
+  const { appName, version, functions, url, isPublic } = input;
   const components = new SchemaComponents();
   const error = components.name("Error", ERROR);
   const accepted = components.name("Accepted", ACCEPTED);
-  const shared: Shared = { components, error, accepted, isPublic, ignoresExtra };
+  const shared: Shared = { ...input, components, error, accepted };
   const paths = functions
     .filter(({ name }) => FUNCTION_NAME.test(name) && name !== TAKEN)
     .map((signature) => [`/${signature.name}`, { post: operation(signature, shared) }] as const);
@@ -180,8 +177,5 @@ function docTexts(doc: string | null): { summary?: string; description?: string 
     .map((line) => line.slice(indent).trimEnd())
     .join("\n")
     .trim();
-  return {
-    ...(first !== "" && { summary: first.trimEnd() }),
-    ...(description !== "" && { description }),
-  };
+  return { ...(first !== "" && { summary: first.trimEnd() }), ...(description !== "" && { description }) };
 }

@@ -51,9 +51,9 @@ export type FunctionSignature = {
   /** It has a parameter `run_id`, which the service fills in. */
   readonly wantsRunId: boolean;
   readonly doc: string | null;
-  /** It gives one thing after another: a generator, or hinted to return an iterator. */
+  /** It yields items: a generator, or hinted to return an iterator. */
   readonly streams?: boolean;
-  /** What it returns or, if it streams, each thing that it gives. */
+  /** What it returns or, if it streams, each item. */
   readonly returns?: JsonSchema;
 };
 

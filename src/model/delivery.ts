@@ -11,7 +11,7 @@ export type Delivery = {
   readonly contentType: string | null;
   /** HTTP status of the internal call. */
   readonly runStatus: number;
-  /** Null once it is no longer kept, or where it lies in a blob. */
+  /** Null if it is no longer kept, or if it is in a blob. */
   readonly body: Uint8Array | null;
   readonly bodyBlob?: PayloadBlob;
   readonly sealedSecret: Uint8Array | null;

@@ -33,13 +33,13 @@ export function packRequest({ method, target, headers }: HttpRequest, body: Buff
   return Buffer.concat([length, head, body]);
 }
 
-/** The same for a request that is only looked at later: of its headers, the type of its body. */
+/** The same for a request that is only shown: of its headers, the type of its body. */
 export function packBody({ method, target, headers }: HttpRequest, body: Buffer): Buffer {
   const type = headerOf(headers, "content-type");
   return packRequest({ method, target, headers: type === null ? [] : ["content-type", type] }, body);
 }
 
-/** Takes it apart again. */
+/** Reads a request that `packRequest` has written. */
 export function unpackRequest(input: Uint8Array): StoredHttpRequest {
   const bytes = Buffer.from(input.buffer, input.byteOffset, input.byteLength);
   const bodyAt = LENGTH_BYTES + bytes.readUInt32BE();

@@ -6,8 +6,8 @@ const SPACE_CODES: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d]);
 const SIGN_CODES: ReadonlySet<number> = new Set(Array.from("{}[],:", (sign) => sign.charCodeAt(0)));
 
 /**
- * JSON text with each member on its own line, down to a fixed depth; throws a SyntaxError if the text is not JSON.
- * Numbers keep their digits. Time and length are linear in the text, whatever its depth.
+ * JSON text with each member on its own line, down to a fixed depth, in linear time; numbers keep their digits.
+ * Throws a SyntaxError if the text is not JSON.
  */
 export function indentedJson(text: string): string {
   const pieces: string[] = [];

@@ -16,7 +16,7 @@ export type LogLine = {
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
 export type LogStream = (typeof LOG_STREAMS)[number];
 
-/** What is before, or after, every id of the same nanosecond. */
+/** Tags before and after those of all ids of the same nanosecond. */
 export const FIRST_TAG = "0".repeat(14);
 export const LAST_TAG = "f".repeat(14);
 
@@ -26,8 +26,8 @@ const MAX_NS = 2n ** 63n - 1n;
 const RFC_3339 = /^(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)$/;
 
 /**
- * The id of the line printed at that nanosecond: a UUID (version 8) that begins with the time, so that ids sort
- * by time and the time need not be kept beside them. The tag, 14 hex digits, is the writer's own.
+ * The id of a line printed at that nanosecond: a UUID (version 8) that begins with the time, so that ids sort by time.
+ * The tag, 14 hex digits, is the writer's own.
  */
 export function logIdAt(nanoseconds: bigint, tag: string): string {
   const time = nanoseconds.toString(16).padStart(16, "0");

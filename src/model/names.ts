@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** A project id as it stands in paths: `p-` and an identifier, of which we mint 8 letters or digits. */
+/** A project id: `p-` and an identifier, of which we make 8 letters or digits. */
 export const PROJECT_ID = /^p-[a-z0-9]{1,40}$/;
 
 /** An app's name, unique within its project. */
@@ -33,10 +33,7 @@ const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
 /** The prefix of internationalized labels, which browsers decode or reject. */
 const PUNYCODE = "xn";
 
-/**
- * The DNS label of an app's host: `{app}--{project}`, or if that is too long, the beginning of the app's name and a hash.
- * Null if the app cannot have a host.
- */
+/** The label of an app's host: `{app}--{project}`, if too long the app's name shortened and a hash; null for no host. */
 export function hostLabel({ projectId, appName }: HostedApp): string | null {
   if (appName === PUNYCODE || appName.startsWith(PUNYCODE + SEPARATOR)) return null;
   const label = appName + SEPARATOR + projectId;

@@ -18,7 +18,7 @@ export type NodeDetails = {
 /** What its machine has. */
 type NodeCapacity = { readonly cpus: number; readonly memoryBytes: number };
 
-/** One service of an installation, while its lease stands. */
+/** One service of an installation, while its lease is valid. */
 export type ServiceNode = {
   readonly id: string;
   /** Where the other nodes reach it. */
@@ -26,7 +26,7 @@ export type ServiceNode = {
   readonly details: NodeDetails;
   /** It is about to stop, and takes no more apps. */
   readonly isLeaving: boolean;
-  /** How long its lease stands from now on, by the database's clock. */
+  /** How long its lease is valid from now on, by the database's clock. */
   readonly leaseMs: number;
 };
 
@@ -36,6 +36,6 @@ export type AppPlace = {
   /** Null while no node has it. */
   readonly owner: string | null;
   readonly fence: number;
-  /** Whether the owner's lease stands. */
+  /** Whether the owner's lease is valid. */
   readonly isAlive: boolean;
 };

@@ -1,7 +1,4 @@
-/**
- * What an account may do, each role all of the one before it; `call` only for apps that the account names, and for its
- * own runs.
- */
+/** What an account may do: each role includes the one before; `call` only named apps, and its own runs. */
 export const ROLES = ["call", "run", "deploy", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 

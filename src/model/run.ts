@@ -2,13 +2,12 @@ export const RUN_STATES = ["queued", "running", "success", "failure", "cancelled
 export type RunState = (typeof RUN_STATES)[number];
 
 /**
- * Every legal move: where from and where to. No other write changes a run's state. A run is first stored as queued, or
- * as running by whoever accepts and executes it, or at its end.
+ * Every legal move; no other write changes a state. A run is first stored as queued, as running by its node, or ended.
  */
 export const RUN_MOVES = {
-  /** Somebody takes it, to execute it. */
+  /** A service takes it, to execute it. */
   claim: { from: "queued", to: ["running"] },
-  /** Its claimer writes its end down. */
+  /** Its claimer records its end. */
   finish: { from: "running", to: ["success", "failure", "cancelled"] },
   /** Its replica or the service ended under it: it waits again. */
   release: { from: "running", to: ["queued"] },
@@ -17,7 +16,7 @@ export const RUN_MOVES = {
 } as const satisfies Record<string, { readonly from: RunState; readonly to: readonly RunState[] }>;
 export type RunMove = keyof typeof RUN_MOVES;
 
-/** The states that a run leaves again. */
+/** The states that are not final. */
 export const UNFINISHED: readonly RunState[] = RUN_STATES.filter((state) =>
   Object.values(RUN_MOVES).some(({ from }) => from === state),
 );
@@ -83,10 +82,7 @@ export type Run = {
   readonly runMs: number | null;
   /** From acceptance to the end. */
   readonly responseMs: number | null;
-  /**
-   * What its server got and sent: of bodies, or of a WebSocket's frames. Null for a function, and where the server was
-   * not reached.
-   */
+  /** Bytes of bodies or WebSocket frames; null for a function, and if the server was not reached. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
 };
@@ -94,7 +90,7 @@ export type Run = {
 /** What a stored run is found by. */
 export type RunKey = Pick<Run, "appNumber" | "id">;
 
-/** What is fixed of a run before it is accepted. */
+/** The properties that are fixed before a run is accepted. */
 type RunOrigin = {
   readonly id: string;
   readonly target: Pick<Run, "appNumber" | "versionId">;
@@ -106,23 +102,6 @@ type RunOrigin = {
   readonly caller: RunCaller | null;
   readonly webhook: { readonly endpoint: string } | null;
 };
-
-/** How far a run has come. */
-type RunProgress = Omit<
-  Run,
-  | "id"
-  | "appNumber"
-  | "versionId"
-  | "functionName"
-  | "method"
-  | "isWebSocket"
-  | "ip"
-  | "accountId"
-  | "user"
-  | "webhookEndpoint"
-  | "webhookState"
-  | "updatedAt"
->;
 
 /** Of a run that has not begun. */
 export const NOT_BEGUN = {
@@ -141,7 +120,10 @@ export const NOT_BEGUN = {
   responseMs: null,
   requestBytes: null,
   responseBytes: null,
-} as const satisfies Partial<RunProgress>;
+} as const satisfies Partial<Run>;
+
+/** How far a run has come. */
+type RunProgress = Pick<Run, keyof typeof NOT_BEGUN | "isAsync" | "state" | "createdAt">;
 
 /** A run's record: every one that is not read from the store is made here. Field by field, as a spread is slow. */
 export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
@@ -200,7 +182,7 @@ export function endRun(run: Run, fate: RunFate, now: number): Run {
   return { ...run, ...fate, completedAt: now, updatedAt: now, responseMs };
 }
 
-/** The record of a run as it was before its end, which does not count yet. */
+/** The record of a run as it was before its end. */
 export function withoutEnd(run: Run): Run {
   return {
     ...run,
@@ -216,15 +198,15 @@ export function withoutEnd(run: Run): Run {
   };
 }
 
-/** Bytes that lie in the blob store: their hash, and how many there are. */
+/** The hash and the size of a blob. */
 export type PayloadBlob = { readonly hash: string; readonly bytes: number };
 
-/** What is kept of a run beside its record. */
+/** What is stored of a run in addition to its record. */
 export type Payload = {
-  /** The arguments as they came; null where they are not kept, or lie in a blob. */
+  /** The arguments as they came; null if they are not kept, or are in a blob. */
   readonly input: Uint8Array | null;
   readonly inputBlob?: PayloadBlob;
-  /** The body of the response, byte for byte; null while there is none, it is not kept, or it lies in a blob. */
+  /** The body of the response, byte for byte; null if there is none yet, it is not kept, or it is in a blob. */
   readonly result: Uint8Array | null;
   readonly resultBlob?: PayloadBlob;
   /** Of the response; null when it has no body. */
@@ -253,12 +235,10 @@ export class RunTally {
   readonly byApp = new Map<number, RunCounts>();
 
   add(appNumber: number, state: RunState): void {
-    let counts = this.byApp.get(appNumber);
-    if (!counts) {
-      counts = { queued: 0, running: 0, success: 0, failure: 0, cancelled: 0 };
-      this.byApp.set(appNumber, counts);
-    }
+    const none = { queued: 0, running: 0, success: 0, failure: 0, cancelled: 0 };
+    const counts = this.byApp.get(appNumber) ?? none;
     counts[state] += 1;
+    this.byApp.set(appNumber, counts);
   }
 }
 

@@ -25,8 +25,8 @@ const MAPS = new Set(["properties", "patternProperties", "dependentSchemas"]);
 type Rename = (ref: string) => string | undefined;
 
 /**
- * The schemas of one OpenAPI document that have a name. A schema that is whole in itself gives its `$defs` to
- * the document: there `#/$defs/…` would point at the root of the document, where nothing is.
+ * The named schemas of one OpenAPI document. A schema's own `$defs` move to the document, because there `#/$defs/…`
+ * would point at the root of the document.
  */
 export class SchemaComponents {
   readonly #schemas = new Map<string, unknown>();
@@ -38,15 +38,15 @@ export class SchemaComponents {
     return Object.fromEntries(this.#schemas);
   }
 
-  /** Names a schema of the document's own, and gives the reference to it. */
+  /** Names a schema of the document's own, and returns the reference to it. */
   name(name: string, schema: JsonSchema): JsonSchema {
     this.#put(name, schema);
     return { $ref: COMPONENT + name };
   }
 
   /**
-   * Takes a schema in, and gives it as it stands in the document. Where a name is taken by another schema,
-   * `alternative` is put behind it, then a number.
+   * Adds a schema and returns it as the document has it. If a name is taken by another schema, `alternative` or a
+   * number is appended.
    */
   adopt({ $defs, ...schema }: JsonSchema, alternative: string): JsonSchema {
     const definitions = isObject($defs) ? Object.entries($defs) : [];
@@ -90,7 +90,7 @@ function componentName(name: string): string {
   return name.replaceAll(/[^A-Za-z0-9._-]/g, "_");
 }
 
-/** A name as it stands in a JSON pointer inside a URL. */
+/** A name in a JSON pointer inside a URL. */
 function fromPointer(text: string): string {
   return text.replaceAll("~1", "/").replaceAll("~0", "~");
 }

@@ -15,7 +15,10 @@ const HIDDEN = "[\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\
 const HIDDEN_ONE = new RegExp(HIDDEN, "u");
 const HIDDEN_EACH = new RegExp(`${NEEDED.join("|")}|(${HIDDEN})`, "gu");
 
-/** The names of the first controls, in the order of their codes. Their pictures, such as U+241B, are missing in many fonts. */
+/**
+ * The names of the first controls, in the order of their codes. Their pictures, such as U+241B, are missing in many
+ * fonts.
+ */
 const CONTROLS = (
   "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI " +
   "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
@@ -30,8 +33,8 @@ export type HiddenCharacter = {
 };
 
 /**
- * Splits a text into what can be shown as it is and the characters that a reader would not see, or that would
- * change how the rest is shown. In lines of text, line ends and tabs are kept; a name has neither.
+ * Splits a text into visible parts and characters that a reader would not see or that change how the rest is shown. In
+ * `lines`, line ends and tabs are kept.
  */
 export function splitHidden(given: string, kind: "name" | "lines"): readonly (string | HiddenCharacter)[] {
   if (!HIDDEN_ONE.test(given)) return [given];
@@ -49,13 +52,13 @@ export function splitHidden(given: string, kind: "name" | "lines"): readonly (st
   return parts;
 }
 
-/** The same as one text, for places that show nothing else: `<U+202E>` stands for such a character. */
+/** The same as one text, with such characters as `<U+202E>`. */
 export function visibleText(text: string, kind: "name" | "lines" = "name"): string {
   if (!HIDDEN_ONE.test(text)) return text;
   return splitHidden(text, kind).map(partText).join("");
 }
 
-/** What stands for a part in plain text. */
+/** A part in plain text. */
 export function partText(part: string | HiddenCharacter): string {
   return typeof part === "string" ? part : `<${part.shown}>`;
 }

@@ -57,7 +57,6 @@ export class NodeLease {
     return this.isHeld && this.#parts.clock.monotonic() >= this.#judgesFrom;
   }
 
-  /** Renews the lease for the first time. */
   async begin(): Promise<void> {
     await this.#renew();
   }
@@ -81,7 +80,6 @@ export class NodeLease {
     await this.#renewSafely();
   }
 
-  /** Gives up the lease. */
   async leave(): Promise<void> {
     this.#isOver = true;
     this.#timer?.cancel();

@@ -7,7 +7,6 @@ import type { ServiceNode } from "../model/node.ts";
 export type NeighboursParts = {
   /** Where the walls of this node's apps look. */
   readonly file: string;
-  /** Every living node. */
   readonly nodes: () => readonly ServiceNode[];
   readonly ownId: string;
   /** Of this node's management API: a node that does not say has the same. */
@@ -22,9 +21,9 @@ const MAX_ADDRESSES = 5_000;
 const ADDRESS = /^(?:[\d.]+|\[[\da-f:.]+\]):\d{1,5}$/i;
 
 /**
- * Keeps a file with the addresses of the other nodes' management APIs, one in each line: the agents of apps read it
- * whenever it has changed, and connect nothing to them. An address that was seen stays there: a node that is cut off from
- * the database counts as dead, and listens all the same.
+ * Keeps a file with the addresses of the other nodes' management APIs, one in each line: the agents of apps read it when
+ * it has changed, and refuse connections to them. A known address stays: a node that is cut off from the database counts
+ * as dead, but still listens.
  */
 export class Neighbours {
   readonly #parts: NeighboursParts;
@@ -56,7 +55,6 @@ export class Neighbours {
       .catch((error: unknown) => log.error({ err: error }, "could not tell apps' walls of another node"));
   }
 
-  /** Whether there is an address that was not known. */
   #learn(): boolean {
     const { nodes, ownId, managementPort } = this.#parts;
     const before = this.#known.size;

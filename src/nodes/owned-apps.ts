@@ -13,7 +13,6 @@ export type AppHost = {
   letGo(appNumber: number): Promise<void>;
   /** Whether a deploy is changing it; such an app is not moved. */
   isChanging(appNumber: number): boolean;
-  /** Its number of ready replicas. */
   readyCount(appNumber: number): number;
   /** This node has taken apps, and must end what their former owner left unfinished. */
   onTaken(): void;
@@ -33,7 +32,6 @@ const LONGEST_RETRY_MS = 60_000;
 /** The apps of this node with their fences. Each is served, unless it cannot be loaded. */
 export class OwnedApps {
   readonly #parts: OwnedAppsParts;
-  /** By app number. */
   readonly fences = new Map<number, number>();
   readonly #unserved = new Map<number, Unserved>();
   #host: AppHost | null = null;
@@ -42,7 +40,6 @@ export class OwnedApps {
     this.#parts = parts;
   }
 
-  /** Sets what serves the apps. */
   serveBy(host: AppHost): void {
     this.#host = host;
   }

@@ -65,7 +65,6 @@ export class Owners {
   /** When the owned apps were last compared with the database; monotonic. */
   #comparedAt = Number.NEGATIVE_INFINITY;
   #mending: Promise<void> | null = null;
-  /** Apps that are being handed over. */
   readonly #giving = new Map<number, Promise<boolean>>();
   #hasStarted = false;
   #isLeaving = false;
@@ -79,7 +78,6 @@ export class Owners {
     this.#apps = new OwnedApps({ ...parts, nodeId: parts.lease.id });
   }
 
-  /** Sets what serves the owned apps. */
   serveBy(host: AppHost): void {
     this.#apps.serveBy(host);
   }
@@ -187,11 +185,6 @@ export class Owners {
     return (await this.#take([appNumber])).length > 0;
   }
 
-  /** Another node has handed the app over to this one. */
-  async adopt(appNumber: number): Promise<void> {
-    await this.lookAfter([appNumber]);
-  }
-
   /** Compares the owned apps with the database. */
   sync(): Promise<void> {
     this.#syncing ??= this.#safely("compare the apps of this node", () => this.#sync()).finally(
@@ -245,7 +238,6 @@ export class Owners {
     await store.appOwners.handOver({ ...app, from: lease.id, to: null });
   }
 
-  /** Other nodes that may take apps. */
   #others(): ServiceNode[] {
     return this.#parts.roster.takers.filter(({ id }) => id !== this.#parts.lease.id);
   }

@@ -16,15 +16,16 @@ export class Ownership {
   readonly owner = randomUUID();
   /** Services that are dead, whatever their leases say. */
   readonly predecessors: readonly string[];
-  readonly #dataDir: string;
-
-  readonly #bootId: string | null;
+  readonly #file: string;
+  readonly #place: string;
 
   /** Requires the lock of the directory. */
   constructor(dataDir: string, bootId: string | null = readBootId()) {
-    this.#dataDir = dataDir;
-    this.#bootId = bootId;
-    this.predecessors = readKept(dataDir, bootId).slice(-MAX_KEPT);
+    this.#file = path.join(dataDir, "owners.json");
+    const { dev, ino } = statSync(dataDir);
+    // A cloned disk has the same device and inode numbers, but another boot id. After a reboot, leases decide.
+    this.#place = `${bootId}:${dev}:${ino}`;
+    this.predecessors = bootId === null ? [] : this.#kept().slice(-MAX_KEPT);
     this.#keep([...this.predecessors, this.owner]);
   }
 
@@ -34,33 +35,20 @@ export class Ownership {
   }
 
   #keep(owners: readonly string[]): void {
-    const file = fileIn(this.#dataDir);
-    writeFileSync(`${file}.new`, JSON.stringify({ place: placeOf(this.#dataDir, this.#bootId), owners }), {
-      mode: 0o600,
-    });
-    renameSync(`${file}.new`, file);
+    const text = JSON.stringify({ place: this.#place, owners });
+    writeFileSync(`${this.#file}.new`, text, { mode: 0o600 });
+    renameSync(`${this.#file}.new`, this.#file);
   }
-}
 
-function readKept(dataDir: string, bootId: string | null): readonly string[] {
-  try {
-    const { place, owners } = JSON.parse(readFileSync(fileIn(dataDir), "utf8")) as Kept;
-    // A copy of the directory does not identify the service that runs on the original.
-    return bootId !== null && place === placeOf(dataDir, bootId)
-      ? owners.filter((owner) => OWNER_ID.test(owner))
-      : [];
-  } catch {
-    return []; // The first start here, or a file that was cut off: leases tell, a little later.
+  #kept(): readonly string[] {
+    try {
+      const { place, owners } = JSON.parse(readFileSync(this.#file, "utf8")) as Kept;
+      // A copy of the directory does not identify the service that runs on the original.
+      return place === this.#place ? owners.filter((owner) => OWNER_ID.test(owner)) : [];
+    } catch {
+      return []; // The first start here, or a file that was cut off: leases tell, a little later.
+    }
   }
-}
-
-/**
- * A cloned disk has the same device and inode numbers, so the kernel's boot id is included. After a reboot, leases
- * decide.
- */
-function placeOf(dataDir: string, bootId: string | null): string {
-  const { dev, ino } = statSync(dataDir);
-  return `${bootId}:${dev}:${ino}`;
 }
 
 function readBootId(): string | null {
@@ -69,8 +57,4 @@ function readBootId(): string | null {
   } catch {
     return null;
   }
-}
-
-function fileIn(dataDir: string): string {
-  return path.join(dataDir, "owners.json");
 }

@@ -9,11 +9,8 @@ import { type Identity, nodeOf } from "./authority.ts";
 import { type Hop, takeHop } from "./forward/hop-head.ts";
 import { readWhole } from "./forward/forwarded-request.ts";
 
-/** A request that another node has forwarded. */
-export type FromPeer = Hop & {
-  /** The node that sent it. */
-  readonly from: string;
-};
+/** A request that another node, `from`, has forwarded. */
+export type FromPeer = Hop & { readonly from: string };
 
 /** The handlers of requests from other nodes. */
 export type PeerRoutes = {
@@ -25,10 +22,10 @@ export type PeerRoutes = {
   own(from: string, path: string, value: unknown): Promise<unknown>;
 };
 
+/** `port`: 0 for any free port. */
 type PeerListenerOptions = {
   readonly identity: Identity;
   readonly host: string;
-  /** 0 for any free port. */
   readonly port: number;
   readonly log: Log;
 };
@@ -41,15 +38,11 @@ const MAX_STRANGERS = 256;
 const KEEP_ALIVE_MS = 5_000;
 const MAX_OWN_BYTES = 1024 * 1024;
 
-/**
- * The listener for other nodes. A client without a certificate of the installation gets no answer. Idle connections are
- * never closed: a request could be on its way.
- */
+/** The listener for other nodes. Idle connections are never closed: a request could be on its way. */
 export class PeerListener {
   readonly #server: Server;
   readonly #log: Log;
   readonly #strangers = new UnauthenticatedConnections<string>(MAX_STRANGERS);
-  /** The node of each connection. */
   readonly #nodes = new Map<Socket, string>();
   #routes: PeerRoutes | null = null;
   #isClosing = false;
@@ -79,12 +72,11 @@ export class PeerListener {
     this.#server.on("secureConnection", (socket: TLSSocket) => this.#know(socket));
     this.#server.on("tlsClientError", (_, socket: TLSSocket) => socket.destroy());
     this.#server.on("clientError", (_, socket) => socket.destroy());
-    const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
-      this.#receive(request, response);
-    this.#server.on("request", onRequest);
-    this.#server.on("checkContinue", onRequest);
     // The forwarding node has refused unknown expectations of HTTP/1.1; in HTTP/1.0 the header has no meaning.
-    this.#server.on("checkExpectation", onRequest);
+    for (const event of ["request", "checkContinue", "checkExpectation"])
+      this.#server.on(event, (request: IncomingMessage, response: ServerResponse) =>
+        this.#receive(request, response),
+      );
     this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) =>
       this.#upgrade(request, socket, first),
     );
@@ -113,7 +105,6 @@ export class PeerListener {
     this.#isClosing = true;
   }
 
-  /** Ends every connection. */
   async close(): Promise<void> {
     this.#isClosing = true;
     const closed = new Promise((resolve) => this.#server.close(resolve));
@@ -137,12 +128,9 @@ export class PeerListener {
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const from = this.#read(request);
     const routes = this.#routes;
-    if (!from || !routes) {
-      request.socket.destroy();
-      return;
-    }
     if (this.#isClosing) response.shouldKeepAlive = false;
-    if (from.purpose === "api") routes.api(request, response, from);
+    if (!from || !routes) request.socket.destroy();
+    else if (from.purpose === "api") routes.api(request, response, from);
     else if (from.purpose === "management") routes.management(request, response, from);
     else void this.#answer(request, response, from.from, routes);
   }
@@ -187,10 +175,8 @@ export class PeerListener {
 /** Names the setting of a port that is taken. */
 function explained(error: NodeJS.ErrnoException): Error {
   if (error.code !== "EADDRINUSE") return error;
-  const remedy = "choose another port with MILLRACE_NODE_URL";
-  return new Error(`${error.message}: something else listens where other nodes are to connect; ${remedy}`, {
-    cause: error,
-  });
+  const text = `${error.message}: something else listens where other nodes are to connect; choose another port with MILLRACE_NODE_URL`;
+  return new Error(text, { cause: error });
 }
 
 async function readValue(request: IncomingMessage): Promise<unknown> {

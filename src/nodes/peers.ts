@@ -4,12 +4,10 @@ import { Connection, type ConnectionUser } from "../kit/http/connection.ts";
 import type { ServiceNode } from "../model/node.ts";
 import { hostOf, type Identity } from "./authority.ts";
 
-/** The id and address of another node. */
 export type Peer = Pick<ServiceNode, "id" | "url">;
 
 /** For a connection and its handshake. */
 const CONNECT_MS = 2_000;
-/** Idle connections per peer. */
 const MAX_IDLE = 256;
 /** Detects dead machines on idle connections; ten more probes follow, a second apart. */
 const KEEP_ALIVE_MS = 5_000;
@@ -19,7 +17,6 @@ const MAX_REMEMBERED = 10_000;
 /** Bytes of callers' bodies. */
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
 
-/** The state of one peer. */
 type Known = {
   readonly peer: Peer;
   /** The most recently used one is last. */
@@ -134,10 +131,7 @@ export class Peers {
   }
 }
 
-/**
- * Memory for callers' bodies on their way to other nodes. Unauthenticated callers may be many: without room, a body is
- * read only when the owner asks for it.
- */
+/** Memory for callers' bodies. Without room, a body is read only when the owner asks for it. */
 export class HeldBytes {
   bytes = 0;
   readonly #maxBytes: number;
@@ -154,10 +148,7 @@ export class HeldBytes {
 /** A forwarded answer that can be ended. */
 export type Droppable = { abandon(): void };
 
-/**
- * Forwarded answers whose callers do not read. While reading is paused, a connection that the owner closes is not
- * noticed here, so the owner sends a message.
- */
+/** Answers whose callers do not read. A closed connection is not noticed then, so the owner sends a message. */
 class Dropped {
   readonly #stalled = new Map<string, Set<Droppable>>();
   readonly #dropped = new Set<string>();

@@ -61,7 +61,6 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle) {
     /** Whether the service that began a seat lives; true if that is unknown. */
     isHeld: ({ nodeId }: { readonly nodeId: string }): boolean =>
       !parts.ownership.predecessors.includes(nodeId) && (parts.node()?.isAlive(nodeId) ?? true),
-    /** Whether no other service lives. */
     isAlone: (): boolean => parts.node()?.isAlone() ?? false,
     /** Those of the seats that a service has, or may still take over. */
     known: async (seatIds: readonly string[]): Promise<ReadonlySet<string>> =>
@@ -69,7 +68,6 @@ export async function startSeatHome(parts: SeatHomeParts, life: Lifecycle) {
     records: recordsOf(parts),
     /** Where it is reached, as `host:port`, if it listens on that port. */
     addressFor: (port: number): string => (seatUrl === null ? `127.0.0.1:${port}` : new URL(seatUrl).host),
-    /** Where the other nodes are reached. */
     others: (): readonly string[] => [...(parts.node()?.seatAddresses() ?? []), ...lasting],
   };
 }

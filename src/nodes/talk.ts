@@ -59,7 +59,7 @@ const STATUSES = z
 
 /** What this node does for others. */
 export type Answering = {
-  readonly owners: Pick<Owners, "adopt">;
+  readonly owners: Pick<Owners, "lookAfter">;
   /** Starts replicas of an app that is about to move here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
   readonly liveStatuses: (projectId: string) => readonly LiveStatus[];
@@ -77,7 +77,10 @@ export function answering({ owners, warm, liveStatuses, holdsRun, onDropped, hea
     switch (path) {
       case PATHS.hello: {
         const asked = read(HELLO, value);
-        if (asked) await verifyAddress({ id: from, url: asked.url }, heartbeat);
+        if (!asked) return null;
+        await heartbeat({ id: from, url: asked.url }).catch((error: unknown) => {
+          throw new AppError("bad_request", { message: `cannot reach ${asked.url} from here` }, error);
+        });
         return null;
       }
       case PATHS.prepare: {
@@ -86,7 +89,7 @@ export function answering({ owners, warm, liveStatuses, holdsRun, onDropped, hea
         return null;
       }
       case PATHS.adopt:
-        await owners.adopt(read(ADOPT, value).appNumber);
+        await owners.lookAfter([read(ADOPT, value).appNumber]);
         return null;
       case PATHS.liveStatuses:
         return liveStatuses(read(STATUS_REQUEST, value).projectId);
@@ -101,11 +104,13 @@ export function answering({ owners, warm, liveStatuses, holdsRun, onDropped, hea
   };
 }
 
+type TalkParts = { readonly peers: Peers; readonly clock: Clock };
+
 /** The messages of this node to others. */
 export class NodeTalk implements HandoverPeer {
-  readonly #by: { readonly peers: Peers; readonly clock: Clock };
+  readonly #by: TalkParts;
 
-  constructor(by: { readonly peers: Peers; readonly clock: Clock }) {
+  constructor(by: TalkParts) {
     this.#by = by;
   }
 
@@ -147,12 +152,6 @@ export class NodeTalk implements HandoverPeer {
   }
 }
 
-async function verifyAddress(node: Peer, heartbeat: Answering["heartbeat"]): Promise<void> {
-  await heartbeat(node).catch((error: unknown) => {
-    throw new AppError("bad_request", { message: `cannot reach ${node.url} from here` }, error);
-  });
-}
-
 function read<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
@@ -170,7 +169,7 @@ type Asking = { readonly patienceMs?: number; readonly isFresh?: boolean };
 
 /** Posts a value to another node as JSON and resolves with its answer; throws `PeerFailure`. */
 export async function ask(
-  { peers, clock }: { readonly peers: Peers; readonly clock: Clock },
+  { peers, clock }: TalkParts,
   peer: Peer,
   path: string,
   value: unknown,

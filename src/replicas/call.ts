@@ -156,10 +156,7 @@ export type ConversationEnd = (isCut: boolean) => void;
 
 /** Where a response's body goes. */
 export type ResponseSink = {
-  /**
-   * Returns whether there is room for more; if not, `resume` of the flow is called later. `onSent` is called when the
-   * sink no longer needs the bytes.
-   */
+  /** False: no room until `resume` of the flow. `onSent` is called when the sink no longer needs the bytes. */
   write(bytes: Buffer, onSent?: () => void): boolean;
   trailers(trailers: readonly string[]): void;
 };

@@ -48,7 +48,7 @@ export type ReplicaEvents<C> = {
   onReady(functions: readonly FunctionSignature[]): void;
   /** No second replica can run beside it. */
   onSingle(): void;
-  /** A call is over and its slot free. */
+  /** A call is over and its slot free, or gone with its replica. */
   onOutcome(call: C, outcome: Outcome): void;
   /** A call handed ahead was given back before it began. */
   onWithdrawn(call: C): void;
@@ -75,11 +75,8 @@ export type ReplicaSource<C, R> = {
 };
 
 /** What a fleet reports to its owner, and asks it. */
-export type FleetEvents<C, R> = {
+export type FleetEvents<C, R> = Pick<ReplicaEvents<C>, "onReady" | "onOutcome" | "onError"> & {
   demand(): Demand;
-  onReady(functions: readonly FunctionSignature[]): void;
-  /** A call is over and its slot free, or gone with its replica. */
-  onOutcome(call: C, outcome: Outcome): void;
   /** These calls never began, and wait again. */
   onReturned(calls: readonly C[]): void;
   /** The app cannot start, and no replica is left to serve. */
@@ -88,7 +85,6 @@ export type FleetEvents<C, R> = {
   onAwake(): void;
   onReplicaGone(replicaId: string, exit: Exit): void;
   onLog(replica: R, line: PrintedLine): void;
-  onError(error: unknown): void;
 };
 
 export type FleetParts<C, R> = {

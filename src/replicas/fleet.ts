@@ -142,7 +142,6 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return initFailure && waitMs > 0 ? { failure: initFailure, waitMs } : null;
   }
 
-  /** Changes the limits; running calls are not affected. */
   setScaling(scaling: ScalingConfig): void {
     this.#scaling = scaling;
     this.#meter.setScaling(scaling);

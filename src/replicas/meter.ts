@@ -11,7 +11,6 @@ const GB = 1e9;
 export type Allowance = Pick<HardwareConfig, "cpu" | "memoryGb">;
 
 type MeterEvents<R> = {
-  /** The replicas to measure. */
   ready(): readonly R[];
   /** How many calls have arrived so far. */
   arrivals(): number;
@@ -19,10 +18,7 @@ type MeterEvents<R> = {
   onError(error: unknown): void;
 };
 
-/**
- * Measures the scaling metric over `evaluation_interval_seconds`, on a timer and not per call. It is stopped for the
- * metric concurrency, which is always known.
- */
+/** Measures the scaling metric on a timer, not per call; stopped for concurrency, which is always known. */
 export class Meter<R extends { usage(): Promise<Usage | null> }> {
   readonly #clock: Clock;
   readonly #allowance: Allowance;
@@ -128,7 +124,6 @@ export class Window {
     this.#intervalMs = intervalMs;
   }
 
-  /** Adds a reading. */
   add(at: number, value: number): void {
     this.#points.push({ at, value });
     const begin = at - this.#intervalMs;

@@ -1,7 +1,7 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { Exit, InitFailure } from "../engines/engine.ts";
-import { type FleetCounts, type FleetReplica, newFleetCounts, type ReplicaSource } from "./fleet-events.ts";
+import type { InitFailure } from "../engines/engine.ts";
+import { type FleetCounts, type FleetEvents, type FleetReplica, newFleetCounts } from "./fleet-events.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "../engines/home.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
@@ -30,13 +30,10 @@ export type PoolParts = {
 export type PoolLogLine = PrintedLine & { readonly replicaId: string };
 
 /** What a pool reports. */
-export type PoolEvents = {
+export type PoolEvents = Pick<FleetEvents<Call, PoolReplica>, "onReplicaGone" | "onError"> & {
   onLog(line: PoolLogLine): void;
   /** The first replica has reported the functions of `main.py`. */
   onFunctions(functions: readonly FunctionSignature[]): void;
-  onReplicaGone(replicaId: string, exit: Exit): void;
-  /** An internal error while reading from a replica, which is being ended. */
-  onError(error: unknown): void;
 };
 
 /** What is not stored of a run with a waiting caller. */
@@ -67,11 +64,12 @@ export class Pool {
 
   constructor(config: AppConfig, parts: PoolParts) {
     const { clock, events, counts = newFleetCounts() } = parts;
+    const { customRuntime } = config;
     this.#clock = clock;
     this.counts = counts;
     this.#events = events;
     this.fleet = new Fleet<Call, PoolReplica>(config.scaling, {
-      source: sourceOf(config, parts),
+      source: customRuntime ? serverReplicas(config, customRuntime, parts) : functionReplicas(config, parts),
       clock,
       counts,
       allowance: config.hardware,
@@ -87,7 +85,7 @@ export class Pool {
         onError: (error) => events.onError(error),
       },
     });
-    const slots = new Slots(config.scaling, this.fleet, clock, config.customRuntime === null);
+    const slots = new Slots(config.scaling, this.fleet, clock, customRuntime === null);
     this.slots = slots;
     this.fleet.scale();
   }
@@ -116,10 +114,7 @@ export class Pool {
     return null;
   }
 
-  /**
-   * Has every replica end after the calls it holds, WebSockets at once; resolves when the last is gone. Other calls wait
-   * until `fleet.occupy`.
-   */
+  /** Ends every replica after its calls, WebSockets at once; other calls wait until `fleet.occupy`. */
   async vacate(signal: AbortSignal): Promise<void> {
     for (const { calls } of this.replicas)
       for (const call of calls.values()) if (call.isEndless) call.farewell();
@@ -158,9 +153,4 @@ export class Pool {
     const [only] = line.runId === null && replica.calls.size === 1 ? replica.calls.values() : [];
     this.#events.onLog({ ...line, replicaId: replica.id, runId: line.runId ?? only?.runId ?? null });
   }
-}
-
-function sourceOf(config: AppConfig, parts: PoolParts): ReplicaSource<Call, PoolReplica> {
-  const { customRuntime } = config;
-  return customRuntime ? serverReplicas(config, customRuntime, parts) : functionReplicas(config, parts);
 }

@@ -74,7 +74,6 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
     }
   }
 
-  /** Ends the process and everything it started, now. */
   kill(): void {
     if (this.#state !== "gone") this.process?.kill();
   }

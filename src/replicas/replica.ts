@@ -279,15 +279,12 @@ type ReplicaParts = {
   readonly owner?: string;
 };
 
-type FunctionReplicasParts = Pick<ReplicaParts, "clock" | "owner"> & {
-  readonly seats: Pick<Seats, "start" | "close">;
-  readonly home: Home;
-};
+type FunctionSeats = { readonly seats: Pick<Seats, "start" | "close">; readonly home: Home };
 
 /** Starts replicas that take calls over the wire: each starts in a seat and connects home. */
 export function functionReplicas(
   { scaling, limits, deployment }: AppConfig,
-  { seats, home, clock, owner = "" }: FunctionReplicasParts,
+  { seats, home, clock, owner = "" }: Pick<ReplicaParts, "clock" | "owner"> & FunctionSeats,
 ): ReplicaSource<Call, Replica> {
   return {
     mayBeSingle: false,

@@ -14,10 +14,7 @@ const NEVER_STARTED: Started & StartedServer = {
   place: async () => ({ kind: "nowhere" }),
 };
 
-/**
- * The seats of a version. A replica starts in a seat that has a template and room; once a template may not fork, each
- * replica gets a seat of its own.
- */
+/** The seats of a version: shared by replicas that a template forks; one for each replica that cannot be forked. */
 export class Seats {
   readonly #engine: Engine;
   readonly #home: Home;
@@ -45,7 +42,7 @@ export class Seats {
 
   start(replica: ReplicaStart): Started {
     if (this.#isClosed) return NEVER_STARTED;
-    if (!this.#forks) return this.#single(this.#workload).start(replica);
+    if (!this.#forks) return this.#openSeat({ ...this.#workload, mayFork: false }).start(replica);
     const seat = this.#withRoom() ?? this.#openSeat(this.#workload);
     this.#count(seat, 1);
     const started = seat.start(replica);
@@ -65,15 +62,14 @@ export class Seats {
   /** Applies to replicas started from now on. Existing ones and their template stay as they are. */
   update(workload: Workload, keepMs: number): void {
     const isSame = isDeepStrictEqual(this.#workload, workload);
+    const seats = [...this.#taking.keys()];
     this.#workload = workload;
     this.#keepMs = keepMs;
-    if (isSame) {
-      for (const seat of this.#taking.keys()) seat.keepFor(keepMs);
-      return;
+    if (!isSame) this.#taking.clear();
+    for (const seat of seats) {
+      if (isSame) seat.keepFor(keepMs);
+      else seat.leave();
     }
-    const before = [...this.#taking.keys()];
-    this.#taking.clear();
-    for (const seat of before) seat.leave();
   }
 
   /** Ends all processes of the version, including idle templates. */
@@ -104,17 +100,15 @@ export class Seats {
     seat.leave();
   }
 
-  #single(workload: Workload): Seat {
-    return this.#openSeat({ ...workload, mayFork: false });
-  }
-
   #openSeat(workload: Workload): Seat {
     const seat: Seat = this.#engine.open(workload, this.#keepMs, this.#home, {
       ...this.#events,
       onSingle: () => (this.#forks = false),
       // Replaces a dead template, or starts beside one that may not fork.
       elsewhere: (replica) =>
-        this.#forks || this.#isClosed ? this.start(replica) : this.#single(workload).start(replica),
+        this.#forks || this.#isClosed
+          ? this.start(replica)
+          : this.#openSeat({ ...workload, mayFork: false }).start(replica),
       onOver: () => this.#taking.delete(seat),
       onEnded: () => this.#open.delete(seat),
     });

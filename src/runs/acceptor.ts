@@ -9,15 +9,10 @@ import type { Store } from "../store/store.ts";
 
 /** Smaller inputs do not need a turn. */
 const LITTLE_BYTES = 64 * 1024;
-/** More in parallel would not be faster, and all would finish late. */
+/** More in parallel would not be faster. */
 const LIMITS = { total: 16, perKey: 8, waiting: 256, waitMs: 4_000 };
 /** Each call with a key is a transaction; without a limit, one app could take all connections. */
 const KEYED = { total: 64, perKey: 32, waiting: 10_000, waitMs: 4_000 };
-const CROWDED = {
-  message: "More is sent than can be stored right now; nothing was accepted. Try again shortly.",
-  headers: { "retry-after": "1" },
-};
-
 type Input = { readonly appNumber: number; readonly bytes: number; readonly isBlob: boolean };
 
 /**
@@ -38,25 +33,23 @@ export class InputTurns {
   /** Stores an input in its app's turn; throws `storage_unavailable` if too many wait. */
   async take<Result>({ appNumber, bytes, isBlob }: Input, store: () => Promise<Result>): Promise<Result> {
     if (bytes <= LITTLE_BYTES) return await store();
-    return await (isBlob ? this.#blobs : this.#rows).run(String(appNumber), crowded, store);
+    return await (isBlob ? this.#blobs : this.#rows).run(String(appNumber), tooMany, store);
   }
 
   /** The same for a call with a key, whatever its size. */
   async takeKeyed<Result>(appNumber: number, store: () => Promise<Result>): Promise<Result> {
-    return await this.#keyed.run(String(appNumber), crowded, store);
+    return await this.#keyed.run(String(appNumber), tooMany, store);
   }
 }
 
-function crowded(): AppError {
-  return new AppError("storage_unavailable", CROWDED);
+function tooMany(): AppError {
+  const message = "More is sent than can be stored right now; nothing was accepted. Try again shortly.";
+  return new AppError("storage_unavailable", { message, headers: { "retry-after": "1" } });
 }
 
 type AcceptorParts = { readonly store: Pick<Store, "runs">; readonly clock: Clock; readonly log: Log };
 
-/**
- * One statement's share: 2 MiB take a fraction of its 4 s. Apps take turns, so that large inputs of one do not delay
- * others for longer.
- */
+/** One statement's share: 2 MiB take a fraction of its 4 s. Apps take turns, so that none delays the others. */
 const BATCH = {
   maxItems: 512,
   maxWeight: 2 * 1024 * 1024,
@@ -96,7 +89,6 @@ export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #accepts: Batcher<AcceptedRun, void>;
   readonly #refusals: Batcher<AcceptedRun, Set<string>>;
-  /** Runs in doubt. */
   #doubts = 0;
   /** Whether the log has a warning about them. */
   #isTold = false;
@@ -108,12 +100,9 @@ export class Acceptor {
     const { store } = parts;
     this.#parts = parts;
     this.#accepts = new Batcher(async (batch) => await store.runs.accept(batch), BATCH);
-    // Refusals carry no inputs.
-    const { maxItems, keyOf } = BATCH;
-    this.#refusals = new Batcher(async (batch) => new Set(await store.runs.refuse(batch)), {
-      maxItems,
-      keyOf,
-    });
+    // Refusals have no inputs, so no weight.
+    const limits = { maxItems: BATCH.maxItems, keyOf: BATCH.keyOf };
+    this.#refusals = new Batcher(async (batch) => new Set(await store.runs.refuse(batch)), limits);
   }
 
   /** Resolves when the run is stored. Rejects if it never will be, or with `InDoubt`. */
@@ -181,10 +170,8 @@ export class Acceptor {
       this.#waiting.delete(waiting);
     }
     // The caller will look the run up, so a run that was never sent needs its refusal too.
-    throw new InDoubt(
-      run.runId,
-      finding.then(isStored, () => this.#settle(run)),
-    );
+    const settled = finding.then(isStored, () => this.#settle(run));
+    throw new InDoubt(run.runId, settled);
   }
 
   /** The result of the write, or what it would have been; rejects if the run is certainly not stored. */
@@ -228,10 +215,8 @@ export class Acceptor {
   #warn(error: unknown, runId: string): void {
     if (this.#isTold) return;
     this.#isTold = true;
-    this.#parts.log.warn(
-      { err: error, runId },
-      "unclear whether a run was stored; checking until the storage answers",
-    );
+    const text = "unclear whether a run was stored; checking until the storage answers";
+    this.#parts.log.warn({ err: error, runId }, text);
   }
 
   #reassure(): void {

@@ -17,7 +17,6 @@ export type ClaimRecorderParts = {
   readonly log: Log;
   /** Null if all payloads are in the database. */
   readonly large?: LargePayloads | null;
-  /** Deliveries have been stored. */
   readonly onDeliveries: () => void;
   /** A run of that app was requeued. */
   readonly onReleased: (appNumber: number) => void;
@@ -51,7 +50,6 @@ export class ClaimRecorder implements RunRecorder {
   readonly #recording = new Set<Promise<void>>();
   /** Ends per app that are not stored yet. */
   readonly #unstored = new Counts<number>();
-  /** Total size of their results. */
   #unstoredBytes = 0;
   #isStopping = false;
 

@@ -35,7 +35,6 @@ export type DispatcherParts = {
   readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
 };
 
-/** One app's backlog. */
 class Backlog {
   /** Claimed and not yet ended. */
   held = 0;
@@ -126,10 +125,7 @@ export class Dispatcher {
     this.#pump(appNumber, backlog);
   }
 
-  /**
-   * Whether a run may skip the queue because there is none: accepted as claimed already, it costs one write
-   * less. A place that was given must be used by `runReserved` or given back.
-   */
+  /** Whether a run may skip the queue because it is empty; the place must be used by `runReserved` or given back. */
   reserve({ appNumber, slots }: RunTarget): boolean {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
@@ -152,7 +148,6 @@ export class Dispatcher {
     this.wake(appNumber);
   }
 
-  /** Gives a reserved place back. */
   giveBack(appNumber: number): void {
     const backlog = this.#backlog(appNumber);
     backlog.reserved -= 1;

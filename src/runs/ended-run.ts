@@ -9,24 +9,19 @@ import type { NewDelivery } from "../model/delivery.ts";
 import { SseBuffer, type SseMode } from "./sse.ts";
 import { allChunks, type Transcript } from "./transcript.ts";
 
-/** The same type in other words. */
+/** The same type, written differently. */
 const PLAIN_STREAM_TYPE = "text/event-stream;charset=utf-8";
-/** As much as one look may take of the event loop; `…/result` gives a larger one. */
+/** The maximum that is parsed at once on the event loop; `…/result` gives larger results. */
 const MAX_SHOWN_BYTES = 256 * 1024;
 const JSON_TYPE = /^application\/(?:[\w.-]{1,100}\+)?json\s*(?:;|$)/i;
 
-/** A request that nobody waits for: its response is kept whole. */
+/** A request without a waiting caller: its whole response is kept. */
 export function storedRequest(head: HttpRequest, body: Buffer, limits: LimitsConfig): ServerRequest {
-  return {
-    ...head,
-    body,
-    keptBytes: limits.maxResultBytes,
-    mustKeep: true,
-    input: () => packRequest(head, body),
-  };
+  const input = () => packRequest(head, body);
+  return { ...head, body, keptBytes: limits.maxResultBytes, mustKeep: true, input };
 }
 
-/** What a stored run of a server app is executed with; nothing for a function's, or where nothing is left of it. */
+/** The request of a stored run of a server app; nothing for a function's, or if it was not kept. */
 export function httpOf(
   run: { readonly functionName: string },
   input: Uint8Array | null,
@@ -37,17 +32,17 @@ export function httpOf(
   return { http: storedRequest(head, body, limits) };
 }
 
-/** The body that was answered; null where a server's was too large to be kept. */
+/** The response's body; null if a server's was too large to be kept. */
 function storedBody({ outcome, response }: RunEnd): Buffer | null {
   return outcome.kind === "responded" ? outcome.body : response.body;
 }
 
-/** As the type of a stored answer. One word for word that of our own streams would stand for a transcript. */
+/** The type of a stored response. `STREAM_TYPE` itself means that there is a transcript. */
 function storedType(type: string | null): string | null {
   return type === STREAM_TYPE ? PLAIN_STREAM_TYPE : type;
 }
 
-/** What a server answered, to be put into JSON; null if it is none: nobody has looked at it so far. */
+/** A server's response as JSON; null if it is not JSON, which is checked here for the first time. */
 function asJson({ contentType, result }: Payload): Buffer | null {
   if (!result || result.length > MAX_SHOWN_BYTES || !JSON_TYPE.test(contentType ?? "")) return null;
   const bytes = Buffer.from(result);
@@ -60,10 +55,10 @@ function asJson({ contentType, result }: Payload): Buffer | null {
   return bytes;
 }
 
-/** What is kept of the arguments, and of the answer, of a run that somebody waited for. */
+/** The maximum that is kept of the arguments, and of the response, of a run with a waiting caller. */
 const SYNC_BYTES = 64 * 1024;
 
-/** What is kept of a run that has ended; null where the app wants nothing kept. */
+/** The payload to store of a run that has ended; null if the app wants none. */
 export function payloadOf(run: LiveRun, end: RunEnd): Payload | null {
   const { response } = end;
   const { isBare, target } = run.request;
@@ -87,20 +82,20 @@ export function payloadOf(run: LiveRun, end: RunEnd): Payload | null {
   };
 }
 
-/** A run's arguments; null for one that a service which is gone was executing for its caller: they went with it. */
+/** A run's arguments; null if the service that executed it for its caller has died: they are lost. */
 export function inputOf({ request, isAsync, end }: LiveRun): Buffer | null {
   const isInterrupted = end?.outcome.kind === "refused" && end.outcome.code === "interrupted";
   if (isInterrupted && !isAsync) return null;
   return request.http === undefined ? request.body : request.http.input();
 }
 
-/** Whether what an ended run answered is still there. */
+/** Whether an ended run's response is still stored. */
 export function isKept({ statusCode }: Run, payload: Payload | null): boolean {
   if (!payload) return false;
   return payload.result !== null || payload.contentType === STREAM_TYPE || isBodiless(statusCode ?? 0);
 }
 
-/** The JSON of the plain value that a run returned; null where there is none, or it is not kept. */
+/** The JSON of the plain value that a run returned; null if there is none, or it is not kept. */
 export function plainValue(run: Run, payload: Payload | null): Buffer | null {
   const { state, statusCode, errorCode } = run;
   const hasValue = isFinal(state) && errorCode === null && !isBodiless(statusCode ?? 0);
@@ -108,7 +103,7 @@ export function plainValue(run: Run, payload: Payload | null): Buffer | null {
   return isServerRun(run) ? asJson(payload) : unwrapResult(payload.result, payload.isBare);
 }
 
-/** The run's response on its way to its webhook; throws when what is stored of it cannot be read now. */
+/** The delivery of a run's response to its webhook; throws if its transcript cannot be read now. */
 export async function deliveryOf(run: LiveRun, { response }: RunEnd, now: number): Promise<NewDelivery> {
   const { id, target, webhook } = run.request;
   const whole = hasStreamed(run) ? await wholeStream(run, response) : response;
@@ -125,7 +120,7 @@ export async function deliveryOf(run: LiveRun, { response }: RunEnd, now: number
   };
 }
 
-/** The text of a stream piece by piece, as its caller got it; `error` is what it ended with after its chunks. */
+/** The text of a stream piece by piece, as its caller got it; `error` follows its chunks. */
 export async function* streamText(
   transcript: Transcript,
   sse: SseMode,
@@ -150,13 +145,13 @@ async function wholeStream(run: LiveRun, { status, error }: RunResponse): Promis
     for await (const piece of text) pieces.push(piece);
     return { status, contentType: STREAM_TYPE, body: Buffer.concat(pieces), headers: {}, error };
   } catch (cause) {
-    // Half a text would be taken for a whole one. What could not be read just now may be read later.
+    // Part of a text would look like the whole. If it cannot be read now, it may be read later.
     if (!(cause instanceof AppError) || cause.code !== "payload_not_kept") throw cause;
     return respondError(id, cause);
   }
 }
 
-/** Whether its answer was, or would have been, a stream: an error before the first chunk is an ordinary one. */
+/** Whether its response was, or would have been, a stream: an error before the first chunk is an ordinary response. */
 function hasStreamed(run: LiveRun): boolean {
   return run.isStream && (run.end?.response.error === null || run.transcript().count > 0);
 }

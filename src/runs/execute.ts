@@ -1,9 +1,15 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { LiveRun } from "./live-run.ts";
-import type { Claim, RunRecorder, RunParts, RunReader, RunRequest } from "./live-run.ts";
+import {
+  type Claim,
+  LiveRun,
+  type RunParts,
+  type RunReader,
+  type RunRecorder,
+  type RunRequest,
+} from "./live-run.ts";
 
-/** As many as four bits each of two characters tell apart. */
+/** Four bits each of two characters. */
 const CHAINS = 256;
 
 /** THE path of a run: every mode hands it to a replica here and learns its one outcome here. */
@@ -11,13 +17,13 @@ export class Executor {
   readonly #parts: RunParts;
   readonly #recorder: RunRecorder;
   /**
-   * Chains by the end of their ids, each run with its neighbours: a map or a set costs the garbage collector more
-   * (see `CallTable`). (Measured: 15 ns a run more than one list without any order, 30 with an array for each chain.)
+   * Chains by the end of their ids, each run with its neighbours: a map or a set costs the garbage collector more (see
+   * `CallTable`). Measured: 15 ns a run more than one list in any order, 30 with an array for each chain.
    */
   readonly #chains: (LiveRun | null)[] = Array.from({ length: CHAINS }, () => null);
-  /** Runs on their way into the store as ours: they may be there already, and nothing here knows them yet. */
+  /** Runs that are being stored as this service's: they may be stored already, but are not executed yet. */
   readonly #expected = new Set<string>();
-  /** Rung for those who wait for that run to begin. */
+  /** Notified when that run begins. */
   readonly #awaited = new Map<string, Condition>();
   readonly #forget = (run: LiveRun): void => {
     const { before, after } = run;
@@ -28,7 +34,7 @@ export class Executor {
     run.after = null;
   };
 
-  /** `recorder` writes the ends of runs that nothing was written of before. */
+  /** `recorder` writes the ends of runs that are not stored before they end. */
   constructor(parts: RunParts, recorder: RunRecorder) {
     this.#parts = parts;
     this.#recorder = recorder;
@@ -39,12 +45,12 @@ export class Executor {
     return this.#start(new LiveRun(request, this.#parts, reader, this.#recorder, null, this.#forget));
   }
 
-  /** A run is about to be stored as ours. It is expected until it is executed or ended here, or `unexpect` is called. */
+  /** A run is about to be stored as this service's: expected until it is executed or ended here, or `unexpect` is called. */
   expect(id: string): void {
     this.#expected.add(id);
   }
 
-  /** That run is under way here by now, or will never be stored. */
+  /** That run is in progress here by now, or will never be stored. */
   unexpect(id: string): void {
     this.#expected.delete(id);
   }
@@ -70,14 +76,13 @@ export class Executor {
     return run;
   }
 
-  /** The run with that id, while it is under way. */
   find(id: string): LiveRun | undefined {
     let run = this.#chains[chainOf(id)];
     while (run && run.request.id !== id) run = run.after;
     return run ?? undefined;
   }
 
-  /** Resolves when that run is next begun here, or the signal says that nobody waits. */
+  /** Resolves when that run next begins here, or the signal aborts. */
   async begun(id: string, signal: AbortSignal): Promise<void> {
     const condition = this.#awaited.get(id) ?? new Condition();
     this.#awaited.set(id, condition);
@@ -85,7 +90,7 @@ export class Executor {
     if (!condition.isAwaited && this.#awaited.get(id) === condition) this.#awaited.delete(id);
   }
 
-  /** The ids of stored runs that are under way, whose end is being written down, or that are expected. */
+  /** The ids of stored runs that are in progress, whose end is being stored, or that are expected. */
   claimed(): Set<string> {
     const claimed = new Set(this.#expected);
     for (const first of this.#chains) {
@@ -110,7 +115,7 @@ export class Executor {
   }
 }
 
-/** By the last two digits, which are random. Some letters share one with a figure: none has more than one run in 64. */
+/** By the last two digits, which are random. Some letters share a chain with a digit: none has more than one run in 64. */
 function chainOf(id: string): number {
   return ((id.charCodeAt(id.length - 2) & 15) << 4) | (id.charCodeAt(id.length - 1) & 15);
 }

@@ -82,7 +82,6 @@ export class LargePayloads {
     await this.#collecting;
   }
 
-  /** Whether these bytes belong in a blob. */
   isLarge(bytes: Uint8Array | null): bytes is Uint8Array {
     return bytes !== null && bytes.length > LARGE_BYTES;
   }

@@ -61,9 +61,9 @@ export type Claim = {
 
 /** Spans of a run in milliseconds; null if it did not get that far. */
 export type RunTiming = {
-  /** Waiting while a replica was ready. */
+  /** Time waited while a replica was ready. */
   readonly queueMs: number;
-  /** Waiting for a replica to start. */
+  /** Time waited for a replica to start. */
   readonly startMs: number;
   readonly runMs: number | null;
 };
@@ -77,21 +77,12 @@ export type RunEnd = {
   readonly at: number;
 };
 
-/** The caller that waits for a run. */
-export type RunReader = {
-  /** The function gave an iterator: chunks follow, then the end. */
-  onStream(): void;
-  /** The chunk's bytes must be granted again, or the generator waits. */
-  onChunk(chunk: Chunk): void;
-  /** A server waits for the request's body. */
-  onContinue?(): void;
-  /** A server has begun to answer; returns where its body goes, if anywhere. */
-  onResponse?(head: ResponseHead, flow: ResponseFlow): ResponseSink | null;
-  /** A server agrees to a WebSocket. */
-  onUpgrade?: CallReader["onUpgrade"];
-  /** Exactly once. */
-  onEnd(end: RunEnd): void;
-};
+/** The caller that waits for a run. Bytes of chunks must be granted again, or the generator waits. */
+export type RunReader = Required<Pick<CallReader, "onStream" | "onChunk">> &
+  Pick<CallReader, "onContinue" | "onResponse" | "onUpgrade"> & {
+    /** Exactly once. */
+    onEnd(end: RunEnd): void;
+  };
 
 /** Writes a run's end, then calls `run.settle()`. */
 export type RunRecorder = { record(run: LiveRun, end: RunEnd): void };
@@ -157,12 +148,11 @@ export class LiveRun implements CallReader {
     return this.claim?.isAsync ?? false;
   }
 
-  /** Cancels the run. The reader is told at once; the slot becomes free when the code has stopped. */
+  /** Cancels the run. The reader learns it at once; the slot becomes free when the code has stopped. */
   cancel(): void {
     this.abandon({ kind: "cancelled" });
   }
 
-  /** Stops the run with a given outcome. */
   abandon(outcome: Outcome): void {
     this.request.target.slots.abandon(this.call, outcome);
   }
@@ -172,7 +162,6 @@ export class LiveRun implements CallReader {
     if (this.call.holder === null) this.cancel();
   }
 
-  /** Replaces the reader and the recorder. */
   handTo(reader: RunReader | null, recorder: RunRecorder): void {
     this.#reader = reader;
     this.#recorder = recorder;
@@ -194,7 +183,6 @@ export class LiveRun implements CallReader {
     else this.grant(bytes);
   }
 
-  /** Its spans so far. */
   timing(): RunTiming {
     return this.#timing(this.#parts.clock.monotonic(), null);
   }
@@ -276,7 +264,6 @@ export class LiveRun implements CallReader {
     this.#recorder.record(this, this.end);
   }
 
-  /** Its current record. */
   record(): Run {
     const end = this.end;
     const { enqueuedAt, handedAt, holder, traffic } = this.call;

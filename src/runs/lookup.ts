@@ -10,7 +10,6 @@ import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
 import { plainTranscript, storedTranscript, type Transcript } from "./transcript.ts";
 
-/** A run at the time of the lookup. */
 export type KnownRun = {
   readonly run: Run;
   /** Set while the run is in progress here. */
@@ -36,7 +35,7 @@ export type LookupParts = {
   readonly journal: Journal;
   readonly store: Store;
   readonly partReader: PartReader;
-  /** Null where every payload lies in the database. */
+  /** Null if all payloads are in the database. */
   readonly large: LargePayloads | null;
 };
 
@@ -48,7 +47,7 @@ export class RunLookup {
     this.#parts = parts;
   }
 
-  /** Whether the run is under way here. */
+  /** Whether the run is in progress here. */
   isLive(id: string): boolean {
     return this.#parts.executor.find(id) !== undefined;
   }
@@ -66,8 +65,8 @@ export class RunLookup {
   }
 
   /**
-   * Null if there is no such run, or if `maySee` is false for it; nothing more is read then. `makeRoom` is called before a
-   * result is read or copied and may throw; null if the result is not wanted.
+   * Null if there is no such run, or `maySee` is false for it. `makeRoom` is called before a result is read or copied and
+   * may throw; null if the result is not wanted.
    */
   async find(
     key: RunKey,
@@ -151,22 +150,13 @@ export class RunLookup {
 function fromLive(live: LiveRun): KnownRun {
   const { request, claim, end } = live;
   const transcript = live.transcript();
-  const run = live.record();
-  if (end && !claim) return { ...fromRecord(run, payloadOf(live, end), () => transcript), live: null };
-  return {
-    // An end that is not stored yet may still be rejected.
-    run: end ? withoutEnd(run) : run,
-    payload: {
-      input: inputOf(live),
-      result: null,
-      contentType: null,
-      isBare: request.isBare,
-      sealedSecret: null,
-    },
-    live,
-    transcript,
-    isKept: true,
-  };
+  const record = live.record();
+  if (end && !claim) return { ...fromRecord(record, payloadOf(live, end), () => transcript), live: null };
+  // An end that is not stored yet may still be rejected.
+  const run = end ? withoutEnd(record) : record;
+  const { isBare } = request;
+  const payload = { input: inputOf(live), result: null, contentType: null, isBare, sealedSecret: null };
+  return { run, payload, live, transcript, isKept: true };
 }
 
 /** `chunks`: the transcript of a stream, or of a run that may yet become one. */

@@ -2,7 +2,7 @@ import { writeAscii } from "../kit/bytes.ts";
 import { AppError, noSuchFunction, errorBody } from "../model/errors.ts";
 import type { Misfit, Outcome, Responded } from "../model/outcome.ts";
 
-/** The HTTP answer to a run, byte for byte what a sync caller gets. */
+/** The HTTP response to a run, byte for byte as a sync caller gets it. */
 export type RunResponse = {
   readonly status: number;
   /** Null when there is no body. */
@@ -18,39 +18,33 @@ const UNKNOWN_TYPE = "application/octet-stream";
 const NO_HEADERS = {};
 const TRY_SOON = { "retry-after": "1" };
 const EMPTY = Buffer.alloc(0);
-/** What a stream's head says; its chunks were the body. */
+/** The type of a stream, whose chunks were the body. */
 export const STREAM_TYPE = "text/event-stream; charset=utf-8";
-const STREAMED: RunResponse = {
-  status: 200,
-  contentType: STREAM_TYPE,
-  body: EMPTY,
-  headers: NO_HEADERS,
-  error: null,
-};
+const SUCCESS = { body: EMPTY, headers: NO_HEADERS, error: null };
+const STREAMED: RunResponse = { ...SUCCESS, status: 200, contentType: STREAM_TYPE };
 const QUOTE = 0x22;
 const ENVELOPE_START_BYTES = `{"run_id":"${"0".repeat(36)}","result":`.length;
 const BODILESS = new Set([204, 205, 304]);
 
-/** Turns what the function did into an answer; `isBare` leaves the envelope away. */
+/** The response for an outcome; `isBare`: without the envelope. */
 export function respond(runId: string, outcome: Outcome, isBare: boolean): RunResponse {
   if (outcome.kind === "streamed") return STREAMED;
   if (outcome.kind === "responded") return asResponded(outcome);
   if (outcome.kind !== "returned") return respondError(runId, errorOf(outcome));
   const { status, json, runMs } = outcome;
-  if (BODILESS.has(status))
-    return { status, contentType: null, body: EMPTY, headers: NO_HEADERS, error: null };
+  if (BODILESS.has(status)) return { ...SUCCESS, status, contentType: null };
   const body = isBare ? json : envelope(runId, json, runMs);
   return { status, contentType: JSON_TYPE, body, headers: NO_HEADERS, error: null };
 }
 
-/** What the app's own server answered: of a large body nothing is left here, its caller has it. */
+/** The response of the app's own server; a large body was only sent to its caller. */
 function asResponded({ status, contentType, body }: Responded): RunResponse {
   const bytes = body ?? EMPTY;
   const type = contentType ?? (bytes.length > 0 ? UNKNOWN_TYPE : null);
   return { status, contentType: type, body: bytes, headers: NO_HEADERS, error: null };
 }
 
-/** The answer to a run, or to a request that never became one, that went wrong. */
+/** The response to a failed run, or to a request that never became one. */
 export function respondError(requestId: string, error: AppError): RunResponse {
   const body = Buffer.from(errorBody(error, requestId));
   return {
@@ -62,7 +56,7 @@ export function respondError(requestId: string, error: AppError): RunResponse {
   };
 }
 
-/** Puts the result's own bytes between the two other members: they are never parsed here. */
+/** Puts the result's bytes between the two other members, without parsing them. */
 function envelope(runId: string, json: Buffer, runMs: number): Buffer {
   const before = `{"run_id":"${runId}","result":`;
   const after = `,"run_time_ms":${msText(runMs)}}`;
@@ -73,7 +67,7 @@ function envelope(runId: string, json: Buffer, runMs: number): Buffer {
   return body;
 }
 
-/** The result as it stands in an answer's body, the envelope taken off again. */
+/** The result in a response's body, without the envelope. */
 export function unwrapResult(body: Uint8Array, isBare: boolean): Buffer {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   return isBare ? bytes : bytes.subarray(ENVELOPE_START_BYTES, bytes.lastIndexOf(',"run_time_ms":'));
@@ -85,21 +79,21 @@ export function plainChunk(json: Buffer): { readonly isText: boolean; readonly b
   return { isText, bytes: isText ? Buffer.from(JSON.parse(json.toString()) as string) : json };
 }
 
-/** Whether an answer of that status never has a body. */
+/** Whether a response with that status never has a body. */
 export function isBodiless(status: number): boolean {
   return BODILESS.has(status);
 }
 
-/** The texts of short spans. Each answer tells four, and V8 takes 150 ns to find the shortest for a fraction. */
+/** The texts of short spans. Each response has four, and V8 takes 150 ns to format a fraction. */
 const HUNDREDTHS = Array.from({ length: 1000 }, (_, n) => String(n / 100));
 
-/** A span as answers tell it. Two decimals are 10 µs: finer than anybody's clock is steady. */
+/** A span as text, with two decimals: 10 µs is finer than clocks are accurate. */
 export function msText(ms: number): string {
   const hundredths = Math.round(ms * 100);
   return HUNDREDTHS[hundredths] ?? String(hundredths / 100);
 }
 
-/** What is told of arguments that do not fit; `more` of them are only counted. */
+/** The error for arguments that do not fit; `more` of them are only counted. */
 export function respondMisfit(details: readonly Misfit[], more: number): AppError {
   const parts = details.map(({ field, problem }) => `${field} is ${problem}`);
   if (more > 0) parts.push(`and ${more} more`);
@@ -109,9 +103,8 @@ export function respondMisfit(details: readonly Misfit[], more: number): AppErro
 function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "responded" }>): AppError {
   switch (outcome.kind) {
     case "raised":
-      // The same call would raise again: clients that retry on 500 must not.
-      return new AppError(outcome.code, { message: outcome.message, headers: { "x-should-retry": "false" } });
     case "unsendable":
+      // The same call would fail again: clients that retry on 500 must not.
       return new AppError(outcome.code, { message: outcome.message, headers: { "x-should-retry": "false" } });
     case "misfit":
       return respondMisfit(outcome.details, outcome.more);

@@ -11,13 +11,10 @@ const SHORT_BYTES = 64;
 /** Most ticks of a stream fit, and a page is cheap to keep. */
 const SCRATCH_BYTES = 4096;
 
-/** How many scratch buffers wait for the next stream: 1 MiB at most. */
+/** 1 MiB of scratch buffers. */
 const MAX_SPARE_SCRATCHES = 256;
 
-/**
- * Scratch buffers that no stream is writing to. They are shared because ten thousand open streams are mostly
- * idle, and an idle one should hold nothing.
- */
+/** Scratch buffers that no stream writes to; shared, because most of ten thousand open streams are idle. */
 const spareScratches: Buffer[] = [];
 const EMPTY = Buffer.alloc(0);
 
@@ -25,11 +22,9 @@ const EMPTY = Buffer.alloc(0);
 export type SseMode = "auto" | "wrap";
 
 /**
- * Gathers the messages of one tick as SSE text and gives them away as one buffer.
- *
- * Each chunk is one message: `data: <chunk>` and a blank line. Nothing in a chunk becomes another field or
- * message. CRLF, CR and LF inside it each begin a further `data:` line, which a parser joins with LF: "a\r\nb"
- * arrives as "a\nb". The empty chunk is `data: ` and a blank line: a parser dispatches it, with empty data.
+ * Gathers the messages of one tick as SSE text, in one buffer. Each chunk is one message, `data: <chunk>` and a blank
+ * line; nothing in it becomes another field or message. CRLF, CR and LF inside it each begin a further `data:` line, which
+ * a parser joins with LF: "a\r\nb" arrives as "a\nb". A parser dispatches an empty chunk with empty data.
  */
 export class SseBuffer {
   readonly #isAuto: boolean;
@@ -40,7 +35,6 @@ export class SseBuffer {
     this.#isAuto = mode === "auto";
   }
 
-  /** Bytes that wait to be taken. */
   get bytes(): number {
     return this.#used;
   }
@@ -52,13 +46,13 @@ export class SseBuffer {
     else this.#addData(bytes);
   }
 
-  /** A line that parsers skip; the blank line after it keeps it apart for those who split at blank lines. */
+  /** A line that parsers skip, with a blank line for clients that split at blank lines. */
   addComment(text: string): void {
     const lines = text.split(LINE_BREAK).map((line) => `: ${line}\n`);
     this.#addRaw(Buffer.from(`${lines.join("")}\n`));
   }
 
-  /** The same with a number by which a reader may come back; a number of the app's own gives way to it. */
+  /** The same with a number from which a reader can continue; it replaces a number of the app's own. */
   addNumbered(event: number, chunk: { readonly isText: boolean; readonly bytes: Buffer }): void {
     const { bytes } = chunk;
     if (this.#isAuto && chunk.isText && isCompleteSse(bytes)) this.#addRaw(renumber(bytes, event));
@@ -68,20 +62,19 @@ export class SseBuffer {
     }
   }
 
-  /** One message of a named type. */
   addEvent(name: string, data: string, event?: number): void {
     if (LINE_BREAK.test(name)) throw new Error("the name of an event is one line");
     this.#addRaw(Buffer.from(event === undefined ? `event: ${name}\n` : `event: ${name}\nid: ${event}\n`));
     this.#addData(Buffer.from(data));
   }
 
-  /** Everything gathered since the last call; the buffer is the caller's and never written again. */
+  /** Everything gathered since the last call; the buffer is never written again. */
   take(): Buffer {
     const out = this.#out;
     const used = this.#used;
     this.#out = EMPTY;
     this.#used = 0;
-    // A grown buffer goes as it is: it is at least half full, and copying it would cost more than a new one.
+    // A grown buffer is not copied: it is at least half full, and a copy would cost more than a new one.
     if (out.length > SCRATCH_BYTES) return out.subarray(0, used);
     if (used === 0) return EMPTY;
     const taken = Buffer.allocUnsafe(used);
@@ -104,7 +97,7 @@ export class SseBuffer {
     if (length <= SHORT_BYTES) {
       for (let i = 0; i < length; i++) {
         const byte = bytes[i]!;
-        // What was written so far is not counted yet, so that it is simply written over.
+        // What was written so far is not counted yet, so it is overwritten.
         if (byte === LF || byte === CR) return this.#addLines(bytes);
         out[at++] = byte;
       }
@@ -181,7 +174,7 @@ const FIELDS = ["data:", "event:", "id:", "retry:", ":"].map((name) => Buffer.fr
  */
 function isCompleteSse(bytes: Buffer): boolean {
   const { length } = bytes;
-  // Settles it for nearly every chunk that is not SSE text.
+  // True for nearly every chunk that is not SSE text.
   if (length < 2 || bytes[length - 1] !== LF || bytes[length - 2] !== LF) return false;
   let hasMessage = false;
   let isInBlock = false;
@@ -209,7 +202,7 @@ function isCompleteSse(bytes: Buffer): boolean {
   return hasMessage;
 }
 
-/** Complete SSE text with one number, on its last message: who has read that one has read it all. */
+/** Complete SSE text with one number, on its last message: a reader of that one has read them all. */
 function renumber(bytes: Buffer, event: number): Buffer {
   const lines = bytes
     .toString()

@@ -45,6 +45,10 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const { store, log, clock, target, reserve, owners } = parts;
+  const begin = <Part extends { stop(): Promise<void> | void }>(
+    name: string,
+    make: () => Part,
+  ): Promise<Part> => life.start(name, make, (started) => started.stop());
   const { owner, predecessors } = parts.ownership;
   // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
@@ -59,10 +63,9 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   large?.start();
   const basics = { ...parts, steadyClock, large, owner };
   const signingSecrets = new SigningSecrets(parts);
-  const deliverer = await life.start(
+  const deliverer = await begin(
     "deliverer",
     () => new Deliverer({ ...basics, secrets: signingSecrets, allow: parts.webhookAllow }),
-    (started) => started.stop(),
   );
   const onDeliveries = (): void => deliverer.wake();
   const journal = await life.start(
@@ -76,21 +79,16 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.settle(),
   );
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
-  const recorder = await life.start(
+  const recorder = await begin(
     "ends of runs",
     () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased }),
-    (started) => started.stop(),
   );
   // Stopped before the recorders, which wait for it: only when it stops does it give up on storage that does not answer.
-  const partWriter = await life.start(
-    "transcripts",
-    () => new PartWriter(store, log, clock, reserve),
-    (started) => started.stop(),
-  );
+  const partWriter = await begin("transcripts", () => new PartWriter(store, log, clock, reserve));
   const partReader = new PartReader(store, clock);
   const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder);
   const lookup = new RunLookup({ executor, journal, store, partReader, large });
-  const fileRuns = await life.start(
+  const fileRuns = await begin(
     "file runs",
     () =>
       new FileRuns({
@@ -99,7 +97,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         accept: (accepted, end) => submitter.accept(accepted, end),
         context: parts.fileContext,
       }),
-    (started) => started.stop(),
   );
   const cancelFile = (runId: string): boolean => fileRuns.cancel(runId);
   const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
@@ -112,16 +109,11 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   });
   await dispatcher.start();
   deliverer.start();
-  const sweeper = await life.start(
-    "sweeper",
-    () => new Sweeper({ ...parts, isFirst }),
-    (started) => started.stop(),
-  );
+  const sweeper = await begin("sweeper", () => new Sweeper({ ...parts, isFirst }));
   sweeper.start();
-  const submitter = await life.start(
+  const submitter = await begin(
     "submitter",
     () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
-    (started) => started.stop(),
   );
   await fileRuns.start();
   return {

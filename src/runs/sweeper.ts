@@ -16,10 +16,7 @@ const QUIET_ROUNDS = 2;
 /** How often other services' deleted apps are checked; within this time the deleting service has found their files. */
 const LOOK_MS = 3600 * 1000;
 
-/**
- * Removes what deleted apps have left in the database (lines, inputs, results, transcripts, builds), except what
- * unfinished runs still need.
- */
+/** Removes what deleted apps have left in the database, except what unfinished runs still need. */
 export class LeftBehind {
   readonly #store: Store;
   readonly #clock: Pick<Clock, "now">;
@@ -36,7 +33,6 @@ export class LeftBehind {
     this.#apps.set(appNumber, { quietRounds: 0 });
   }
 
-  /** One round over all deleted apps. */
   async sweep(step: Step, attempt: Attempt): Promise<void> {
     const now = this.#clock.now();
     if (now >= this.#lookAt) {
@@ -140,7 +136,6 @@ export class Sweeper {
     await this.#running;
   }
 
-  /** Removes the data of a deleted app now. */
   purge(appNumber: number): void {
     this.#leftBehind.add(appNumber);
     this.#waking.abort();
@@ -217,10 +212,7 @@ export class Sweeper {
     });
   }
 
-  /**
-   * Returns free pages of the database's file to the disk. Each moved page goes through the log, so this stops while a
-   * reader keeps the log from being folded.
-   */
+  /** Returns free pages of the database's file to the disk, while no reader keeps the log from being folded. */
   async #giveBack(): Promise<void> {
     const { space } = this.#parts.store;
     let freeBytes = await space.freeBytes();

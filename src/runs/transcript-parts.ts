@@ -75,7 +75,6 @@ export class PartBuilder {
   }
 }
 
-/** A chunk and its number. */
 export type NumberedChunk = Pick<Chunk, "isText" | "bytes"> & { readonly event: number };
 
 /** The part's chunks that come after a number. */

@@ -17,7 +17,7 @@ export const ID = z.object({ id: z.string() });
 
 export const MAX_TOKEN_CHARS = 1000;
 
-/** Where a list goes on; opaque to callers, empty at its end. */
+/** The start of a list's next page; opaque to callers, empty at the end. */
 export const NEXT_TOKEN = z.string().check(z.maxLength(MAX_TOKEN_CHARS));
 
 /** A list in pages. */

@@ -4,6 +4,10 @@ import { ID, TIMESTAMP } from "./common.ts";
 
 const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
+/** A project. */
+export const PROJECT = z.object({ id: z.string(), name: z.string() });
+export type ProjectRecord = z.infer<typeof PROJECT>;
+
 /** A member of a project. */
 export const MEMBER = z.object({
   personId: z.string(),
@@ -24,7 +28,7 @@ export const REMOVED_MEMBER = z.object({ personId: z.string() });
 /** An open invitation. */
 export const INVITATION = z.object({
   id: z.string(),
-  /** The intended recipient; anybody with the link can use it. */
+  /** The intended recipient; anyone with the link can use it. */
   email: z.string(),
   role: MEMBER_ROLE,
   /** A person or a service account. */
@@ -73,7 +77,7 @@ export const ME = z.object({
   isProven: z.boolean(),
   /** Whether they run the installation, and may make links that set others' passwords. */
   isOperator: z.boolean(),
-  projects: z.array(z.object({ id: z.string(), name: z.string(), role: MEMBER_ROLE })),
+  projects: z.array(z.extend(PROJECT, { role: MEMBER_ROLE })),
 });
 
 /** The address of the person who asks. */
@@ -105,12 +109,6 @@ export const PASSWORD_LINK = z.object({
     }),
   ),
 });
-
-const PROJECT = z.object({ id: z.string(), name: z.string() });
-export type ProjectRecord = z.infer<typeof PROJECT>;
-
-/** A new project. */
-export const NEW_PROJECT = PROJECT;
 
 /** The caller's projects. */
 export const PROJECTS = z.array(PROJECT);

@@ -19,9 +19,8 @@ export class ShapeError extends Error {
 }
 
 /**
- * Returns the value as a document of that shape; throws a ShapeError if it is not. Unknown members stay, so that the
- * document can be printed whole. Formats of texts and ranges of numbers are not checked: an unexpected date must not hide
- * the list that contains it.
+ * Returns the value as a document of that shape, with unknown members; throws a ShapeError if it is not. Formats and
+ * ranges are not checked: an unexpected date must not hide the list that contains it.
  */
 export function checked<S extends Shape>(shape: S, value: unknown): Infer<S> {
   const fault = faultIn(shape, value);

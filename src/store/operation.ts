@@ -1,7 +1,20 @@
-import type { Kysely, RawBuilder, sql } from "kysely";
+import type { Kysely, RawBuilder, Selectable, sql } from "kysely";
+import type { MemberRole, Role } from "../model/roles.ts";
+import type { INITIAL_TABLES } from "./schema/0001-initial.ts";
+import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
-import type { Schema } from "./schema/schema.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
+
+/** The tables as queries see them: as declared, with narrower types. Kysely's CamelCasePlugin converts the names. */
+export type Schema = TypesOf<typeof INITIAL_TABLES> & {
+  serviceAccounts: { role: Role };
+  invitations: { role: MemberRole };
+  memberships: { role: MemberRole };
+  sessions: { kind: "browser" | "device" };
+};
+
+/** A row of a table. */
+export type Row<Table extends keyof Schema> = Readonly<Selectable<Schema[Table]>>;
 
 /** The database as operations use it: the same for SQLite and Postgres. */
 export type Session = {
@@ -14,22 +27,13 @@ export type Session = {
   readonly tellOthers: (() => void) | null;
   /** The row of `usage` that this connection adds to. */
   readonly usageSlot: RawBuilder<number>;
-  /** Unused bytes in the database's files; 0 if a server manages them. */
-  readonly freeBytes: () => number;
-  /** Returns up to that many of them to the file system. */
-  readonly giveBack: (maxBytes: number) => void;
-  /** The first fault of a table, or of the whole file; absent if a server manages the files. */
-  readonly findDamage?: (table: string | null) => string | null;
-  /** The write-ahead log; absent if a server manages it. */
-  readonly log?: WriteLog;
+  /** Absent if a server manages the database's files. */
+  readonly files?: FileUpkeep;
   /** The end of a select that locks the rows of the table and skips rows that another transaction has locked. */
   skipLocked(table: "runs" | "deliveries" | "seats"): RawBuilder<unknown>;
   /** The end of a select after which no other transaction changes the rows until this one has ended. */
   readonly shareLock: RawBuilder<unknown>;
-  /**
-   * Inserts many rows into one table; existing rows stay as they are. Returns how many were inserted, and how many bytes
-   * these have in the counted columns.
-   */
+  /** Inserts rows, and keeps existing ones. Returns how many were inserted, and their bytes in the counted columns. */
   insertColumns(table: keyof Schema, batch: ColumnBatch, counted?: readonly string[]): Promise<Written>;
   /** Inserts rows into several tables, as `insertColumns` does, and adds the new runs and bytes to `usage`. */
   insertCounted(inserts: readonly ColumnInsert[]): Promise<void>;
@@ -37,11 +41,18 @@ export type Session = {
   updateColumns(table: keyof Schema, batch: ColumnBatch, change: ColumnChange): Promise<number[]>;
 };
 
-/** SQLite's write-ahead log. */
-export type WriteLog = {
-  readonly bytes: () => number;
-  /** Checkpoints it into the database and truncates it, except what readers still need. Does not wait for them. */
-  readonly fold: () => void;
+/** The upkeep of SQLite's files. */
+export type FileUpkeep = {
+  /** Unused bytes in the database's file. */
+  readonly freeBytes: () => number;
+  /** Returns up to that many of them to the file system. */
+  readonly giveBack: (maxBytes: number) => void;
+  /** The first fault of a table, or of the whole file. */
+  readonly findDamage: (table: string | null) => string | null;
+  /** The size of the write-ahead log. */
+  readonly logBytes: () => number;
+  /** Checkpoints the log into the database and truncates it, except what readers still need. Does not wait for them. */
+  readonly foldLog: () => void;
 };
 
 export type Written = { readonly rows: number; readonly bytes: number };
@@ -63,9 +74,9 @@ export type ColumnChange = {
 };
 
 /**
- * A named operation of the storage, which runs as a whole next to the database. A write is one transaction; a read is one
- * statement, and so is an insert if the database can do it in one, without a transaction. Upkeep runs in the writer's
- * thread, between two transactions. `pack` runs in the caller's thread.
+ * A named operation, which runs next to the database. A write is one transaction; a read is one statement, and so is an
+ * insert if the database can do it in one. Upkeep runs in the writer's thread, between transactions. `pack` runs in the
+ * caller's thread.
  */
 export type Operation<Input, Result, Packed> = {
   readonly mode: "read" | "write" | "insert" | "upkeep";

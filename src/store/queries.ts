@@ -1,8 +1,7 @@
 import type { ExpressionBuilder, FilterObject, RawBuilder } from "kysely";
-import type { Schema } from "./schema/schema.ts";
+import type { Schema, Session } from "./operation.ts";
 import { uuidBytes } from "../kit/ids.ts";
 import type { RunKey } from "../model/run.ts";
-import type { Session } from "./operation.ts";
 
 // What statements of several tables have in common.
 
@@ -60,8 +59,8 @@ export async function isDone(change: Change): Promise<boolean> {
 }
 
 /**
- * The beginning of a statement that defines `found (app_number)`: the apps that have rows in a table, or such rows. It
- * goes from key to key: reading all of 100,000 queued runs took 80 to 140 ms, this less than 1.
+ * The beginning of a statement that defines `found (app_number)`: the apps that have rows, or such rows, in a table.
+ * Goes from key to key: reading all of 100,000 queued runs took 80 to 140 ms, this less than 1.
  */
 export function appsFound(
   { sql }: Pick<Session, "sql">,

@@ -1,7 +1,7 @@
 import { Breaker } from "../kit/breaker.ts";
 import { type Clock, systemClock } from "../kit/clock.ts";
 import { SpanCounts } from "../kit/histograms.ts";
-import { AppError } from "../model/errors.ts";
+import { AppError, isInDoubt, isRefusal } from "../model/errors.ts";
 import { type Calls, callsThrough, operationNamed } from "./operations.ts";
 import type { Backend, Lane } from "./operation.ts";
 import type { PostgresOpening } from "./postgres/open.ts";
@@ -10,21 +10,20 @@ import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 /**
  * Everything the service stores. A write is durable when its promise resolves. If the database cannot be reached or
  * written, a call rejects with `storage_unavailable`, and later calls try again. No call waits for a database that does
- * not answer: after 4.25 s it rejects, a write with `in_doubt`, and until the database answers again all other calls are
- * refused at once, except a node's heartbeat.
+ * not answer: after 4.25 s it rejects, a write with `in_doubt`, and until the database answers again all other calls
+ * are refused at once, except a node's heartbeat.
  */
 export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
   /** Whether the database does not answer reads, or writes. */
   isSilent(lane: Lane): boolean;
   /**
-   * Whether the database accepts writes, as far as is known. After a refused write this tests it with a larger write, until
-   * that succeeds: on a full disk a small one may still fit.
+   * Whether the database accepts writes, as far as is known. After a refused write, tests this with a larger write: on
+   * a full disk a small one may still fit.
    */
   takesWrites(): Promise<boolean>;
   /**
-   * Calls back when another service has changed something; returns a function that stops this. Hints may be lost: `changes`
-   * has everything. A single service gets none.
+   * Calls back when another service has changed something, until stopped. Hints may be lost: `changes` has everything.
    */
   listen(onHint: () => void): () => void;
   /** The database's file, which may be damaged or lost; null if a server manages it. */
@@ -126,7 +125,7 @@ export function storeOn(
 
 /** Whether it is unclear after an error if the database answers: a probe finds out. */
 function isSilence(error: unknown): boolean {
-  return error instanceof AppError && (error.code === "storage_unavailable" || error.code === "in_doubt");
+  return isRefusal(error) || isInDoubt(error);
 }
 
 function silence(lane: Lane, wasAsked: boolean): AppError {

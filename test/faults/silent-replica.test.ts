@@ -87,7 +87,7 @@ const isSilent = ({ pool }: TestPool, pid: number): boolean =>
 
 for (const fork of ["auto", "never"]) {
   verifies(
-    ["replica.pulse.dead", "replica.pulse.calls"],
+    ["replica.silent.dead", "replica.silent.calls"],
     `a call given to a stopped replica is answered by another (fork = ${fork})`,
     async () => {
       const clock = new HandClock();
@@ -104,7 +104,7 @@ for (const fork of ["auto", "never"]) {
 }
 
 verifies(
-  "replica.pulse.calls",
+  "replica.silent.calls",
   "what a stopped replica had begun has died, what it had not read goes elsewhere",
   async () => {
     const clock = new HandClock();
@@ -120,7 +120,7 @@ verifies(
   },
 );
 
-verifies("replica.pulse.dead", "C code that holds the interpreter and sleeps is dead", async () => {
+verifies("replica.silent.dead", "C code that holds the interpreter and sleeps is dead", async () => {
   const clock = new HandClock();
   const pool = await testPool({ main: MAIN, toml: ONE }, clock);
   const pid = Number(await pool.value("run", {}));
@@ -131,7 +131,7 @@ verifies("replica.pulse.dead", "C code that holds the interpreter and sleeps is 
 });
 
 verifies(
-  "replica.pulse.computing",
+  "replica.silent.computing",
   "C code that holds the interpreter and computes gets no call and is not killed",
   async () => {
     const clock = new HandClock();
@@ -152,7 +152,7 @@ verifies(
   },
 );
 
-verifies("replica.pulse.dead", "a zombie whose connections others hold open is dead", async () => {
+verifies("replica.silent.dead", "a zombie whose connections others hold open is dead", async () => {
   const clock = new HandClock();
   const pool = await testPool({ main: MAIN, toml: ONE }, clock);
   const pid = Number(await pool.value("run", {}));
@@ -168,7 +168,7 @@ verifies("replica.pulse.dead", "a zombie whose connections others hold open is d
 });
 
 verifies(
-  "replica.pulse.awake",
+  "replica.silent.awake",
   "replicas that stood still together with the service are not taken for dead",
   async () => {
     const clock = new HandClock();
@@ -186,7 +186,7 @@ verifies(
 );
 
 verifies(
-  "replica.pulse.calls",
+  "replica.silent.calls",
   "a caller of a stopped replica gets 502, an async run another attempt",
   async () => {
     const clock = new SkippingClock();

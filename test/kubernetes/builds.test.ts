@@ -34,7 +34,7 @@ async function index(folder: string): Promise<void> {
 
 describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
   verifies(
-    ["elsewhere.build", "elsewhere.reuse"],
+    ["pod-builds.build", "pod-builds.reuse"],
     "packages come from the index into a pod, and run in the next ones",
     async () => {
       const { on, namespace } = await podService(databases, {}, INDEX);
@@ -58,7 +58,7 @@ describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
     },
   );
 
-  verifies("elsewhere.image", "an app in an image of its own has the agent brought to it", async () => {
+  verifies("pod-builds.image", "an app in an image of its own has the agent brought to it", async () => {
     const { on } = await podService(databases, {}, INDEX);
     await index(on.directory);
     const site = new DeploySite(on);
@@ -74,7 +74,7 @@ describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
     expect(await site.answer("app")).toEqual(["please", "in the bundle", expect.any(String)]);
   });
 
-  verifies("elsewhere.lost", "what keeps a build's pod from starting is told; nothing is left", async () => {
+  verifies("pod-builds.lost", "what keeps a build's pod from starting is told; nothing is left", async () => {
     const { on, namespace } = await podService(databases, {}, { kubernetesBuildWaitMs: 20_000 });
     const site = new DeploySite(on);
     const missing = "localhost/no-such-image:1";
@@ -88,7 +88,7 @@ describe.skipIf(!TEST_CLUSTER)("builds in pods", () => {
   });
 
   verifies(
-    ["elsewhere.lost", "elsewhere.cancel"],
+    ["pod-builds.lost", "pod-builds.cancel"],
     "a build that is cancelled, or whose pod is deleted, leaves nothing",
     async () => {
       const { on, namespace } = await podService(databases, {});

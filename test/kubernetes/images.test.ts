@@ -51,7 +51,7 @@ describe.skipIf(!IMAGE_REGISTRY)("images that are built in pods", () => {
       "buildkit.walls",
       "buildkit.apart",
       "buildkit.projects",
-      "elsewhere.pinned",
+      "pod-builds.pinned",
     ],
     "a Dockerfile is built in one namespace, pushed, pulled and served in another",
     async () => {

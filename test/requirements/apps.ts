@@ -69,12 +69,12 @@ export const APPS = {
   ...section("docs/decisions/0024-signs-of-life.md", {
     "replica.template-dead":
       "A template that owes a fork for 5 s and is stopped, a zombie or does nothing is replaced; its replicas go on.",
-    "replica.pulse.dead":
+    "replica.silent.dead":
       "A replica that is silent for 5 s and stopped, a zombie or without work done by any thread is ended.",
-    "replica.pulse.computing": "A silent replica that computes gets no new call, and is not killed.",
-    "replica.pulse.calls":
+    "replica.silent.computing": "A silent replica that computes gets no new call, and is not killed.",
+    "replica.silent.calls":
       "What a dead replica had not begun goes to another; what had begun is 502, and async is tried again.",
-    "replica.pulse.awake": "A service that slept, or was busy itself, takes no replica for dead.",
+    "replica.silent.awake": "A service that slept, or was busy itself, takes no replica for dead.",
   }),
   ...section("docs/decisions/0004-templates-keepers-and-forks.md", {
     "fork.template": "The first replica of a version is a template, and further ones are forks of it.",

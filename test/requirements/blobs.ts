@@ -7,7 +7,8 @@ export const BLOBS = {
       "MILLRACE_BLOBS takes a whole path, file:///path, or s3://bucket/prefix with its options.",
     "blobs.plain": "What is in the place of a blob and no plain file, a pipe or a link, is not read.",
     "blobs.hash": "A blob is named by the SHA-256 of its bytes; one read whole is compared with it.",
-    "blobs.whole": "A blob has its name only when it is whole and on the disk; one that breaks off is none.",
+    "blobs.whole":
+      "A blob gets its name only when it is whole and on the disk; an upload that breaks off leaves none.",
     "blobs.private": "Blobs in a directory can be read by the service's own user alone.",
     "blobs.range": "A part of a blob can be read.",
     "blobs.at-once": "Several nodes may put and remove the same blob at the same time.",

@@ -19,7 +19,7 @@ export const CALLERS = {
       "A token of role call has Idempotency-Keys of its own: another's are never met, nor in the way.",
     "call.record": "A run's record tells the account and the end user that asked for it, in every mode.",
     "call.public":
-      "A call of a public app with a token is its holder's; with a token that is not good it is nobody's.",
+      "A call of a public app with a token is its holder's; with an invalid token it has no owner.",
     "call.users":
       "A token of role run or stronger makes tokens for end users of an account of role call, for at most 24 hours.",
     "call.users.end":

@@ -23,7 +23,7 @@ export const CHANGES = {
     "pooler.statements":
       "No prepared statement is taken for another, and a lost or outdated one is prepared anew.",
     "upgrade.beside":
-      "One service migrates while others serve; who has to wait says so, and no table is waited for long.",
+      "One service migrates while others serve; one that has to wait logs it, and no table is locked for long.",
     "upgrade.additive":
       "A migration only adds; one that takes away says from which release on the database serves.",
     "upgrade.ahead":

@@ -5,8 +5,8 @@ export const DASHBOARD = {
   ...section("docs/decisions/0018-dashboard.md", {
     "dashboard.set-up": "The one-time link makes the first person, and an invitation lets the next one in.",
     "dashboard.session":
-      "Who is signed in stays signed in, however many pages there are and whenever one is reloaded.",
-    "dashboard.sign-in": "Who is not signed in comes back to where they wanted to go after signing in.",
+      "A person who is signed in stays signed in, with any number of pages and after a reload.",
+    "dashboard.sign-in": "After signing in, a person gets to the page that they had asked for.",
     "dashboard.overview":
       "The overview shows runs by state, errors, latencies, replicas and the last failures.",
     "dashboard.apps": "The list of apps shows what each is doing.",
@@ -28,9 +28,9 @@ export const DASHBOARD = {
     "dashboard.audit": "Every change in a project can be read.",
     "dashboard.settings": "Members and projects are managed.",
     "dashboard.isolation":
-      "The operator sees how apps are isolated, and what the last doctor --escape found; nobody else does.",
+      "The operator sees how apps are isolated, and what the last doctor --escape found; others do not.",
     "dashboard.invitations":
-      "Somebody is invited by a link that is shown once or mailed; its page joins with an account or makes one; it is revoked.",
+      "A person is invited by a link, shown once or mailed; its page joins with an account or makes one; it can be revoked.",
     "dashboard.address":
       "A person proves and changes their address, and replaces a forgotten password by mail.",
     "dashboard.palette": "Every page is reached by keyboard alone.",
@@ -48,10 +48,10 @@ export const DASHBOARD = {
   }),
   ...section("docs/decisions/0021-guide-and-reference.md", {
     "reference.complete": "The page at /docs shows every operation with its schemas and examples.",
-    "reference.try": "An operation is tried there as whoever is signed in, or with a token that was pasted.",
+    "reference.try": "An operation is tried there as the person who is signed in, or with a pasted token.",
   }),
   ...section("docs/decisions/0021-guide-and-reference.md", {
-    "guide.served": "The service serves its own documents under /guide, with nothing from elsewhere.",
+    "guide.served": "The service serves its own documents under /guide, with nothing from other sites.",
     "guide.links": "Every link and anchor of the documents leads somewhere.",
     "guide.search": "A search in the page finds sections of the documents by their words.",
     "guide.copy": "Every block of code has a button that copies it.",

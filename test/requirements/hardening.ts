@@ -32,7 +32,7 @@ export const HARDENING = {
     "hardening.bodies":
       "What the bodies of calls under way take of memory is bounded, for all and by project.",
     "hardening.answers":
-      "What stored payloads take of memory on their way to callers, who may not read them, is bounded in the same way.",
+      "Memory for stored payloads on their way to callers is bounded in the same way, also if callers do not read.",
     "hardening.webhooks":
       "Webhooks of one project that are never answered, at however many hosts, keep no other's waiting.",
     "hardening.projects": "One person's projects are bounded, and with them what their shares come to.",

@@ -3,7 +3,7 @@ import { section } from "./row.ts";
 /** Apps written for the hosted original, and the Pythons they ask for. */
 export const HOSTED = {
   ...section("docs/config.md: Files written for the hosted original", {
-    "hosted.empty-command": "An empty shell or pre-build command is none.",
+    "hosted.empty-command": "An empty shell or pre-build command is ignored.",
     "hosted.extras": "Extras of a package may have spaces between them.",
     "hosted.python-number": "python_version may be a bare number; 3.10 is not 3.1.",
     "hosted.gpu-count": "gpu_count is 1 if compute names a GPU and gives no number.",

@@ -48,14 +48,14 @@ export const IDENTITY = {
   }),
   ...section("docs/accounts.md: Invitations", {
     "invitation.bearer":
-      "An invitation is the right of whoever opens its link to join one project, once, signed in or signing up.",
+      "The person who opens an invitation's link may join one project, once, signed in or signing up.",
     "invitation.void":
       "It ends after seven days, when it is revoked, and with its inviter's right to invite.",
     "invitation.listed": "Only the project's own admins make, list and revoke invitations.",
     "invitation.mailed":
-      "Mailed, its link reaches the address alone, and whoever comes by it has proven that address.",
+      "If mailed, its link goes to the address alone, and a person who signs up with it has proven that address.",
     "invitation.attack":
-      "Nobody gains another person's rights by invitations, links, addresses, devices or cookies, with or without mail.",
+      "No one gains another person's rights by invitations, links, addresses, devices or cookies, with or without mail.",
     "address.label":
       "An address is a label until it is proven: several may have it, it reserves nothing, each signs in to their own account.",
     "address.silent": "No answer tells who exists: its status, body, headers and work are the same.",

@@ -33,7 +33,7 @@ export const KUBERNETES = {
     "kubernetes.storage":
       "Projects keep their storage in a claim, each in a folder of its own, if the operator names one.",
     "kubernetes.network":
-      "Nobody connects to a pod, and it connects only where `network` of its app allows it.",
+      "No connection to a pod is allowed, and it connects only where `network` of its app allows it.",
     "kubernetes.no-secrets":
       "Of an app only its name is in its pod; the order of a seat is in a secret of the pod's own.",
     "kubernetes.overrides":

@@ -19,7 +19,8 @@ export const LIMITS = {
       "Descriptors are kept back for the other listener and for the service's own work.",
     "listener.crowd":
       "Under 20,000 idle and half-sent connections on one listener another project's calls and reads all succeed.",
-    "listener.unread": "An answer that nobody reads has a time of its own; other answers do not end with it.",
+    "listener.unread":
+      "An answer that its caller does not read has a time limit of its own; other answers do not end with it.",
     "listener.told": "A connection without a place is answered 429 or 503 with Retry-After, or closed.",
   }),
   ...section("docs/decisions/0014-management-api.md", {
@@ -40,7 +41,7 @@ export const LIMITS = {
     "shares.crowd":
       "Under 200 heavy reads and 1,000 log sockets of one project another's calls and reads succeed, p99 at most 5 times.",
     "sign-in.shares":
-      "Passwords are hashed by turns of addresses: who tries many keeps nobody from signing in.",
+      "Passwords are hashed in turns by address: a caller who tries many keeps no one from signing in.",
     "shares.builds": "No project's builds take all places, and a build that hangs gives its place back.",
     "shares.heavy":
       "Figures, searches and filtered lists have a lane of their own: quick reads never wait for them.",

@@ -30,11 +30,11 @@ export const NODES = {
     "nodes.alone": "A service alone is the one node there is, and cannot be drained.",
     "nodes.drain": "The operator asks a node to leave, and takes that back; renewals do not.",
     "nodes.cli": "`millrace nodes` lists the nodes, and drains one by its name or id.",
-    "nodes.dashboard": "The dashboard shows the nodes to the operator, and to nobody else.",
+    "nodes.dashboard": "The dashboard shows the nodes to the operator alone.",
     "nodes.doctor":
       "doctor checks the master key file, the node's own address, and that it reaches the others.",
     "packaging.cluster":
-      "packaging/ has a compose file of three nodes, and balancers that find who is ready.",
+      "packaging/ has a compose file of three nodes, and load balancers that use the nodes that are ready.",
     "nodes.document.settings":
       "The settings in docs/cluster.md are those of a node that may have others beside it.",
   }),

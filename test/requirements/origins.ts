@@ -15,7 +15,7 @@ export const ORIGINS = {
     "origins.punycode": "An app named xn, or whose name starts with xn--, has no host of its own.",
     "origins.misdirected": "A host below the domain that names no app gets 421, whatever the path.",
     "origins.silent":
-      "Without a token of the project, nobody learns from any request, by host or by path, whether there is such an app.",
+      "Without a token of the project, no request, by host or by path, reveals whether there is such an app.",
     "origins.other-hosts": "Every other Host is served as without the setting, however it is written.",
     "origins.nodes": "An app's own host works at any node, and means what the first node took it for.",
     "origins.settings": "The dashboard, the API and the listeners have no host below the domain of apps.",

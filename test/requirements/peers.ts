@@ -8,9 +8,8 @@ export const PEERS = {
     "peers.strangers":
       "A client without a certificate of the installation's authority gets no answer from the nodes' listener.",
     "peers.identity":
-      "A node is who its certificate says: no node can pose as another, nor a caller as a node.",
-    "peers.bytes":
-      "A request that a node passes on, and its answer, are byte for byte what they are without the hop.",
+      "A certificate identifies its node: no node can pose as another, and no caller as a node.",
+    "peers.bytes": "A forwarded request and its answer are byte for byte what they are without the hop.",
     "peers.sockets":
       "WebSockets pass through a node, and end with a close frame if the node behind it is lost.",
     "peers.moved":
@@ -20,9 +19,9 @@ export const PEERS = {
     "peers.lost":
       "A call whose node is lost is never repeated unless it is a GET or HEAD: 502 node_lost, or its answer is cut.",
     "peers.silent":
-      "A node that falls silent while its lease stands is greeted while requests are under way there, then given up.",
+      "A node that falls silent while its lease is valid is pinged if requests are in progress there, then given up.",
     "peers.unreached": "A node that cannot be reached has begun nothing: the request may go to another.",
-    "peers.aborts": "A caller who leaves ends the request at the node that it was passed on to.",
+    "peers.aborts": "If a caller disconnects, the request ends at the node that it was forwarded to.",
     "peers.pace":
       "What passes through a node passes no faster than the other side reads, and its memory is freed once it is sent.",
     "peers.gateway":
@@ -36,6 +35,6 @@ export const PEERS = {
   }),
   ...section("docs/cluster.md: What happens when", {
     "peers.events-lost":
-      "A stream of events that a node passes on ends with event: error when the node behind it is lost.",
+      "A stream of events that a node forwards ends with event: error when the node behind it is lost.",
   }),
 };

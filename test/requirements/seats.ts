@@ -1,23 +1,23 @@
 import { section } from "./row.ts";
 
-/** Replicas on other machines: seats elsewhere. */
+/** Replicas on other machines: remote seats. */
 export const SEATS = {
-  ...section("docs/decisions/0038-seats-elsewhere.md", {
+  ...section("docs/decisions/0038-remote-seats.md", {
     "seats.same":
-      "An app in a seat elsewhere is called, streamed, run async, cancelled and logged as everywhere.",
+      "An app in a remote seat is called, streamed, run async, cancelled and logged as on one machine.",
     "seats.relay":
       "Through a seat pass calls and streams of any size, held back in both directions as on one machine.",
     "seats.variables":
-      "An app in a seat elsewhere sees its variables and secrets, and none of the service's own.",
+      "An app in a remote seat sees its variables and secrets, and none of the service's own.",
     "seats.scale":
-      "Replicas of a seat elsewhere are forks of one template there, and come and go with the load.",
+      "Replicas of a remote seat are forks of one template there, and come and go with the load.",
     "seats.cold":
       "When the last replica has ended, so has its seat, unless the app sets template_keep; one with a GPU is never kept.",
     "seats.packages":
       "A seat fetches bundle and environment, and fits the environment to its place and Python.",
-    "seats.init-failure": "An import that fails in a seat elsewhere is told as everywhere.",
+    "seats.init-failure": "An import that fails in a remote seat is reported as on one machine.",
     "seats.single":
-      "A template elsewhere that may not fork is one replica, and each further one has its own seat.",
+      "A remote template that may not fork is one replica, and each further replica has its own seat.",
     "seats.ticket":
       "The ticket of a seat is good once; without one, or with a wrong secret or blob, a connection gets no answer.",
     "seats.secret":
@@ -53,11 +53,10 @@ export const SEATS = {
       "An app that has its seats end soon after each start is started ever later, as one that crashes.",
     "seats.files":
       "An agent unpacks names, rights, times and links as services pack them; other archives are refused whole.",
-    "seats.hung":
-      "A replica elsewhere that does not answer and does nothing is ended, and another takes over.",
+    "seats.hung": "A remote replica that does not answer and does nothing is ended, and another takes over.",
     "seats.memory":
-      "A replica elsewhere that the kernel ended for want of memory is told from one that was killed.",
-    "seats.elsewhere": "Seats of several nodes work side by side, each with the addresses of all.",
+      "A remote replica that the kernel ended because memory ran out is distinguished from one that was killed.",
+    "seats.nodes": "Seats of several nodes work side by side, each with the addresses of all.",
     "seats.restart":
       "The next service goes on in the seats of one that died: templates stay, what they had forked ends.",
     "seats.adopted":
@@ -67,15 +66,14 @@ export const SEATS = {
       "Seats find the next service by an address that lasts, where it has another one of its own.",
     "seats.moved": "When a node dies, the node that takes its app goes on in its seats.",
     "seats.taken": "A service that finds its seat taken over by another ends nothing of it.",
-    "seats.servers":
-      "An app that is a server of its own is reached in a seat elsewhere, and its lines are logged.",
+    "seats.servers": "A server app is reached in a remote seat, and its lines are logged.",
     "seats.walls":
-      "On a machine of others, an app lives behind the same walls as on a host, and reaches only its own there.",
+      "On a shared machine, a remote app is isolated as on a host, and reaches only its own servers there.",
     "seats.neighbours":
       "Nodes that join a Ray cluster later are out of reach of apps that run already, within seconds.",
     "seats.walls-asked":
-      "An app does not start in a seat that cannot give the level or the network that is asked for, and says why.",
-    "seats.walls-told": "Which walls stand around apps elsewhere is told, with the weakest of all seats.",
+      "An app does not start in a seat that does not support the required level or network, and the error says why.",
+    "seats.walls-told": "The isolation of remote apps is reported as the weakest of all seats.",
     "seats.limits.memory":
       "On a machine of others, a replica that uses more memory than its app names ends as on a host; no other does.",
     "seats.limits.disk":

@@ -16,7 +16,7 @@ export const SERVERS = {
     "servers.second-port":
       "Another TCP port in the code limits the app to one replica; a start that fails for it names the port and what to do.",
     "servers.own-listener":
-      "Nothing is sent to a listener that is not the replica's: a port that somebody else took is left, and another is tried.",
+      "Nothing is sent to a listener that is not the replica's: if the port was taken, another is tried.",
     "servers.start":
       "A server that ends before it is ready, or is not ready in time, fails to start; its last words tell why.",
     "servers.ready-check": "A replica whose ready check fails gets no calls until it passes again.",
@@ -59,7 +59,7 @@ export const SERVERS = {
     "servers.sockets.cut":
       "A WebSocket whose app or replica ends without a close frame, or no longer reads, ends with 1011.",
     "servers.sockets.waiting":
-      "A caller who leaves before the app has answered the handshake gives up its place.",
+      "If a caller disconnects before the app has answered the handshake, its slot is free again.",
     "servers.sockets.run":
       "A WebSocket is a run, with a slot as long as it lasts, and can be cancelled; its bytes each way are counted.",
     "servers.sockets.drain":

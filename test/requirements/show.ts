@@ -39,7 +39,7 @@ export const SHOW = {
     "operations.backup": "backup saves everything into one private file; restore makes a directory of it.",
     "operations.restore.checked":
       "restore refuses a full directory, and an archive that was made or changed.",
-    "show.backup": "A backup under load, restored elsewhere, has lost nothing accepted before it.",
+    "show.backup": "A backup under load, restored in another place, has lost nothing accepted before it.",
   }),
   ...section("docs/operations.md: When something is wrong", {
     "operations.metrics": "/metrics shows runs, queues, replicas, webhooks, lag, commits, and no lost run.",

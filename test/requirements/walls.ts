@@ -7,8 +7,7 @@ export const WALLS = {
       "A hostile app is stopped at the level that the table of attacks names for each of them, and at every higher one.",
     "walls.calls":
       "On every level all kinds of calls work, and replicas are forks that the service knows by the host's ids.",
-    "walls.door":
-      "Forged requests for connections get nothing, cost nobody else anything and leave nothing behind.",
+    "walls.door": "Forged requests for connections get nothing, delay no other app and leave nothing behind.",
     "walls.filter":
       "The filter of system calls refuses what it lists on x86-64 and arm64, and programs for other processors end.",
     "walls.hosts":
@@ -97,7 +96,7 @@ export const WALLS = {
     "walls.connects":
       "No app gets a TCP connection to the management API, metadata services or other apps, whatever its threads do.",
     "walls.connects.ordinary":
-      "Permitted connections work as ever, of every kind, and one that nobody answers holds up no other.",
+      "Permitted connections of every kind work, and one that is not answered delays no other.",
     "walls.egress":
       'With network = "egress" an app reaches no private address but those a setting allows, and name servers.',
     "walls.network.unenforced":

@@ -17,7 +17,7 @@ export const WIRE = {
     "wire.result":
       "A result with an invalid status, or marked as JSON and not JSON, ends its run with 500, and its caller is told.",
     "wire.home":
-      "A connection that does not show a ticket in time, or among many, is closed; who has one gets in.",
+      "Of many connections, those that show no ticket in time are closed; one with a ticket is accepted.",
     "wire.start": "A process that cannot be started fails its app, and nothing else.",
     "wire.answered": "No request is left without an answer, whatever happens to its run.",
   }),

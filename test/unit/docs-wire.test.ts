@@ -202,9 +202,7 @@ function agentRows(heading: string) {
 test("what an agent of this machine says and hears is what the document lists", () => {
   const named = (way: string) =>
     agentRows("Agents").flatMap(([, name = "", its]) => (its === way ? [name] : []));
-  const python = ["local", "watch", "service"]
-    .map((name) => read(`python/millrace_agent/${name}.py`))
-    .join("");
+  const python = ["local", "watch"].map((name) => read(`python/millrace_agent/${name}.py`)).join("");
   const said = new Set([...python.matchAll(/\.say\("(\w+)"/g)].map(([, name = ""]) => name));
   expect([...said].toSorted()).toEqual(named("from the agent").toSorted());
   const heard = [...python.matchAll(/word == "(\w+)"/g)].map(([, name = ""]) => name);

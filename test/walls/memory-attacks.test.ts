@@ -1,9 +1,8 @@
 import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { apiOf } from "../../src/cli/client/api.ts";
-import { ATTACKS } from "../../src/cli/operator/escape/attacks.ts";
+import { ATTACKS, tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
 import { Stage } from "../../src/cli/operator/escape/stage.ts";
-import { tryAttacks } from "../../src/cli/operator/escape/try-attacks.ts";
 import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { findInterpreter } from "../../src/host/interpreter.ts";
 import { testService } from "../support/service.ts";

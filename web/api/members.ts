@@ -1,6 +1,6 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import type { MemberRole } from "../../src/model/roles.ts";
-import { MEMBERS, NEW_PROJECT, PASSWORD_LINK, SESSIONS } from "../../src/shapes/people.ts";
+import { MEMBERS, PROJECT, PASSWORD_LINK, SESSIONS } from "../../src/shapes/people.ts";
 import type { ProjectRecord } from "../../src/shapes/people.ts";
 import { ask, tell } from "./http.ts";
 import { meQuery } from "./me.ts";
@@ -34,7 +34,7 @@ export async function removeMember(projectId: string, personId: string): Promise
 }
 
 export async function createProject(name: string): Promise<ProjectRecord> {
-  return await ask(NEW_PROJECT, "/v2/projects", { method: "POST", body: { name } });
+  return await ask(PROJECT, "/v2/projects", { method: "POST", body: { name } });
 }
 
 export async function changePassword(currentPassword: string, newPassword: string): Promise<void> {

@@ -49,7 +49,6 @@ export async function storeEnvironment(
   return { ...stored, tag };
 }
 
-/** Those that lead to it by its whole path. */
 async function interpreterLinks(bin: string): Promise<ReadonlySet<string>> {
   const links = new Set<string>();
   for (const name of await readdir(bin)) {

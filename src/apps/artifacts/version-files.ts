@@ -27,7 +27,6 @@ export type VersionFilesParts = BuildHost & {
   readonly log: Log;
 };
 
-/** What a build has made, by folders. */
 type Built = { readonly bundle: string; readonly environment: string | null };
 
 /** So long a blob is left alone after it was put: a build may be about to name it, and may take three hours. */
@@ -62,7 +61,6 @@ export class VersionFiles {
     this.#collecting = this.#parts.clock.every(COLLECT_MS, () => this.#collect());
   }
 
-  /** Ends what is under way. */
   async stop(): Promise<void> {
     this.#collecting?.cancel();
     this.#stopping.abort();

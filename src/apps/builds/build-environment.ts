@@ -13,10 +13,7 @@ export const PASSED_BY_NAME: readonly string[] = ["REQUESTS_CA_BUNDLE", "XDG_CON
 /** These would send packages elsewhere than into the app's environment. */
 const NEVER = /^PIP_(USER|TARGET|PREFIX|ROOT|PYTHON)$|^UV_(PYTHON|TARGET|PREFIX|SYSTEM_PYTHON)$/;
 
-/**
- * What commands and installers of a build find in their environment. `bin` comes first on their path, one folder or several;
- * `environment` is the folder of packages they may change, null where that is none: shared ones are not told.
- */
+/** The environment of a build's programs. `bin` comes first on their path; `environment` has packages that they may change. */
 export function buildEnvironment(
   { host, dataDir, projectId, scratch }: Pick<BuildSite, "host" | "dataDir" | "projectId" | "scratch">,
   bin: string,
@@ -93,10 +90,7 @@ const OF_THIS_HOST = /^PIP_(FIND_LINKS|CACHE_DIR|CONFIG_FILE|CERT|CLIENT_CERT|CO
 /** A cache that is no project's. */
 const HOST_CACHE = "host";
 
-/**
- * What a build has run outside its walls: it finds nothing that a build may have written. Home, path and cache of a
- * build would decide what Python, or a shim for uv, runs at its start.
- */
+/** For what a build runs outside its walls: nothing that a build has written decides what Python or uv runs. */
 export function hostEnvironment({
   host,
   dataDir,

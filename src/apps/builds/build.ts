@@ -49,7 +49,6 @@ export async function atSite<Made>(
   }
 }
 
-/** Chooses where to build. */
 async function prepare(site: BuildSite): Promise<PreparedBuild> {
   site.signal.throwIfAborted();
   if (site.remote) return await buildInSeat(site, site.remote, build);
@@ -57,7 +56,6 @@ async function prepare(site: BuildSite): Promise<PreparedBuild> {
   return image === null ? await buildOnThisMachine(site, build) : await buildInImage(image, site, build);
 }
 
-/** The steps of a build, wherever it happens. */
 async function build(target: BuildTarget, site: BuildSite): Promise<PreparedBuild> {
   await target.checkSyntax();
   const before = await readCommands("pre_build_commands", site);

@@ -39,10 +39,7 @@ export async function fetchPython(version: string, site: BuildSite, limitMs = FE
   return { python, why: python ? "" : "uv says that it fetched it, but it is not where uv keeps its own" };
 }
 
-/**
- * The Python that the app asks for, such as "3.12", or the service's own where it asks for none: one that the host
- * has, else one that uv fetches, else the nearest newer one. Throws a `BuildError` that lists what there is.
- */
+/** The app's Python, or the service's own: from the host, else fetched by uv, else the nearest newer one. */
 export async function choosePython(site: BuildSite): Promise<Interpreter> {
   const { python: own } = site;
   const wish = pythonWish(site.config.deployment);

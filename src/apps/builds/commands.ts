@@ -11,7 +11,6 @@ export type BuildCommand = {
   readonly text: string;
   /** It installs packages, as far as its words tell. */
   readonly installs: boolean;
-  /** It installs system packages. */
   readonly usesApt: boolean;
 };
 
@@ -43,7 +42,6 @@ function tasksOf(text: string): Omit<BuildCommand, "text"> {
   return { installs: INSTALLERS.test(text), usesApt: usesApt(text) };
 }
 
-/** What commands find. */
 type CommandPlace = {
   readonly env: Readonly<Record<string, string>>;
   /** The packages that they may use. */

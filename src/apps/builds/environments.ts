@@ -215,19 +215,14 @@ export function releaseEnvironments(buildId: string): void {
   }
 }
 
-type EnvironmentAges = {
-  /** How long one is kept that no version uses: it may be just what the next deploy wants. */
-  readonly keepMs: number;
-  /** How long another service may be busy with one that is not finished; 0 where there is no other. */
-  readonly unfinishedMs?: number;
-  readonly now?: number;
-};
-
-/** Removes environments that were left unfinished, and those that no version uses and no build has wanted for long. */
+/**
+ * Removes environments that no version uses and no build has wanted for `keepMs`: the next deploy may want them. Unfinished
+ * ones go after `unfinishedMs`, as long as another service may be busy with them.
+ */
 export async function sweepEnvironments(
   dataDir: string,
   inUse: InUse,
-  { keepMs, unfinishedMs = 0, now = Date.now() }: EnvironmentAges,
+  { keepMs, unfinishedMs = 0, now = Date.now() }: { keepMs: number; unfinishedMs?: number; now?: number },
 ): Promise<void> {
   const root = environmentsDir(dataDir);
   const used = await inUse();
@@ -248,10 +243,7 @@ export async function dropEnvironment(folder: string, usedAt: number, inUse: InU
   if (wantedAt !== null && wantedAt <= usedAt) await removeUnused(folder, inUse);
 }
 
-/**
- * Removes one that is not in use. It is locked against builds before versions are looked for: a build that released it
- * before that has stored its version.
- */
+/** Removes one that is not in use. It is locked first: a build that released it before has stored its version. */
 async function removeUnused(folder: string, inUse: InUse): Promise<void> {
   if (busy.has(folder) || held.has(folder)) return;
   await occupied(folder, async () => {
@@ -331,7 +323,6 @@ async function alone(folder: string, work: () => Promise<void>): Promise<void> {
   });
 }
 
-/** Has a folder to itself meanwhile. */
 async function occupied(folder: string, work: () => Promise<void>): Promise<void> {
   const working = work().finally(() => busy.delete(folder));
   busy.set(folder, working);

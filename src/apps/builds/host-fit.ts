@@ -13,10 +13,7 @@ const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
 /** Each is asked for by a process of its own, outside the build's walls; no image has as many. */
 const MAX_LISTED = 1_000;
 
-/**
- * Holds what an app asks for against what this host has. Throws a `BuildError` for what it cannot be without, and
- * warns of the rest. Gives the image that it is to run in; null for one that runs as a process of this host.
- */
+/** Compares an app with this host: throws a `BuildError`, or warns. Gives its image; null for a process of this host. */
 export async function checkHost(site: BuildSite): Promise<ImageWish | null> {
   const { customRuntime, hardware } = site.config;
   const hasDockerfile = customRuntime !== null && customRuntime.dockerfilePath !== null;

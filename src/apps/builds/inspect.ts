@@ -16,10 +16,7 @@ import { readRequirements, withoutPassword } from "./requirements.ts";
 /** What a build of a bundle would do, and what it would end with. */
 export type Inspection = { readonly plan: readonly string[]; readonly problems: readonly string[] };
 
-/**
- * Checks all that a build checks before its first step, and that an index has its packages: its image or Python, its
- * hardware, the syntax of its files. Builds, fetches and keeps nothing; warnings go to `say`, as those of a build do.
- */
+/** Checks what a build checks before its first step, and asks an index for its packages. Builds and keeps nothing. */
 export async function inspectBuild(input: BuildInput): Promise<Inspection> {
   return await atSite(input, async (site) => {
     const inspection = new Inspecting(site);

@@ -57,10 +57,7 @@ const UV_OWN_SOURCES = /^UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|CONFI
 /** The first pip that installs for another interpreter than its own. */
 const REACHING_PIP = [22, 3] as const;
 
-/**
- * Finds what can install packages: uv where it is on the path, else the interpreter's own pip, else the pip that
- * comes with Python's ensurepip, else one from the index, which is put beside the bundle.
- */
+/** What can install packages: uv, else the interpreter's own pip, else ensurepip's, else one from the index. */
 export async function findInstaller(
   python: Interpreter,
   environment: string,

@@ -76,7 +76,6 @@ class LocalTarget implements BuildTarget {
     return { environment, python: python === this.#site.python.path ? null : python };
   }
 
-  /** Removes what a failed build leaves. */
   async abandon(): Promise<void> {
     if (this.#own !== null) await removeTree(this.#own);
   }

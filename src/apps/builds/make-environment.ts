@@ -71,10 +71,7 @@ export async function createEnvironment(
   );
 }
 
-/**
- * The program that a command is a link to. An environment looks for its library beside the command that it was made
- * with, where a folder of links has none. Folders that are links stay: uv lets them lead to its newest release.
- */
+/** What a command links to: an environment needs the library beside it. Folder links stay: uv moves them to new releases. */
 async function behindLinks(command: string): Promise<string> {
   // The interpreter of a virtual environment is a link too, and knows what it was made with.
   if (existsSync(path.join(command, "..", "..", "pyvenv.cfg"))) return command;
@@ -99,7 +96,6 @@ export async function installInto(
   await install({ folder, requirements, installer, options, env, hasTools }, site);
 }
 
-/** What is to be installed, and by what. */
 type Installation = {
   readonly folder: string;
   readonly requirements: Requirements;
@@ -130,25 +126,15 @@ export async function install(
     tools.take(text);
     site.say(text, stream);
   };
-  const installing = {
-    ...step,
-    onLine,
-    files,
-    env: { ...env, ...installer.env },
-    program: installer.program,
-    args: [...installer.args, ...options],
-  };
-  const end = await runStep(installing, site);
+  const { name, program, args } = installer;
+  const installing = { ...step, onLine, files, env: { ...env, ...installer.env }, program };
+  const end = await runStep({ ...installing, args: [...args, ...options] }, site);
   if (end.code !== 0) {
-    const why = end.lastWords || end.detail;
-    const advice = await tools.advice(site);
-    throw new BuildError(`${installer.name} could not install the packages from ${source}: ${why}${advice}`);
+    const why = (end.lastWords || end.detail) + (await tools.advice(site));
+    throw new BuildError(`${name} could not install the packages from ${source}: ${why}`);
   }
-  const inside = path.join(folder, "bin", "python");
-  await runStep(
-    { ...step, program: inside, args: ["-I", "-c", FINISH, ...(hasTools ? ["tools"] : [])] },
-    site,
-  );
+  const finish = ["-I", "-c", FINISH, ...(hasTools ? ["tools"] : [])];
+  await runStep({ ...step, program: path.join(folder, "bin", "python"), args: finish }, site);
   site.say(`environment ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
 

@@ -34,12 +34,7 @@ async function realPathOf(root: string): Promise<string> {
 
 /** Makes an environment fit its place that was made at another, and does not count yet. */
 export async function fitMoved(folder: string, from: string): Promise<void> {
-  const bin = await heldFolder(path.join(folder, "bin"));
-  try {
-    await rewrite(folder, from, `${folder}/`, bin && inside(bin));
-  } finally {
-    await bin?.close();
-  }
+  await rewrite(folder, from, `${folder}/`);
 }
 
 async function settle(folder: string): Promise<boolean> {
@@ -64,15 +59,10 @@ async function settleHeld(folder: string, here: string): Promise<boolean> {
     await removeTree(marker);
     return false;
   }
-  const bin = await heldFolder(`${here}bin`);
-  try {
-    await rewrite(folder, recorded, here, bin && inside(bin));
-    // Last: should the service end in between, the next one begins again.
-    await replace(marker, folder, { mode: 0o644, owner: null, times: found });
-    return true;
-  } finally {
-    await bin?.close();
-  }
+  await rewrite(folder, recorded, here);
+  // Last: should the service end in between, the next one begins again.
+  await replace(marker, folder, { mode: 0o644, owner: null, times: found });
+  return true;
 }
 
 /** Held by its descriptor: whatever takes its name meanwhile is not it. Null for a link, and for what is no folder. */
@@ -84,10 +74,20 @@ function inside({ fd }: FileHandle): string {
   return `/proc/self/fd/${fd}/`;
 }
 
-async function rewrite(folder: string, from: string, here: string, bin: string | null): Promise<void> {
-  const scripts = bin === null ? [] : (await readdir(bin).catch(() => [])).map((name) => bin + name);
+async function rewrite(folder: string, from: string, here: string): Promise<void> {
+  const held = await heldFolder(`${here}bin`);
+  try {
+    const bin = held && inside(held);
+    const scripts = bin === null ? [] : (await readdir(bin).catch(() => [])).map((name) => bin + name);
+    await rewriteFiles([`${here}pyvenv.cfg`, ...scripts], from, folder);
+  } finally {
+    await held?.close();
+  }
+}
+
+async function rewriteFiles(files: readonly string[], from: string, folder: string): Promise<void> {
   let leftChars = MAX_GROWN_CHARS;
-  for (const file of [`${here}pyvenv.cfg`, ...scripts]) {
+  for (const file of files) {
     const found = await readSmall(file);
     // Programs, and whatever else is no text, are not touched.
     if (found === null || found.bytes.includes(0)) continue;
@@ -130,7 +130,6 @@ type Replacement = {
   readonly mode: number;
   /** It may be a project's user's, and readable to nobody else; null for the service's own. */
   readonly owner: Stats | null;
-  /** Null for now. */
   readonly times: Stats | null;
 };
 

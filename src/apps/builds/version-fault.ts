@@ -45,7 +45,6 @@ export type BuiltVersion = {
 /** What a version cannot start without and has not; an environment can be made again. */
 export type VersionFault = {
   readonly what: "bundle" | "environment" | "interpreter";
-  /** For people. */
   readonly message: string;
 };
 

@@ -23,10 +23,7 @@ export type Extracted = { readonly files: number; readonly bytes: number; readon
 const READ_BYTES = 64 * 1024;
 const FILES_AT_ONCE = 8;
 
-/**
- * Unpacks an uploaded zip into a folder that must not exist: whole and safely on the disk, or nothing is left.
- * Throws `BundleError` with every reason when the zip is refused, and the signal's reason when it was aborted.
- */
+/** Unpacks a zip into a new folder: whole and synced, or nothing is left. Throws `BundleError`, or the signal's reason. */
 export async function extractBundle(
   zip: string,
   into: string,

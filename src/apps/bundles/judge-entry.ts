@@ -1,30 +1,23 @@
 import { type Entry, type LocalFileHeader, parseExtraFields } from "yauzl";
 
-/** How much an upload may hold. Sizes are of what comes out of it. */
-export type BundleLimits = {
-  /** Files and folders together. */
-  readonly maxFiles: number;
-  readonly maxTotalBytes: number;
-  readonly maxFileBytes: number;
-  /** How many times its packed size a file may have, once it is larger than `ratioFreeBytes`; all together too. */
-  readonly maxRatio: number;
-  readonly ratioFreeBytes: number;
-  readonly ratioFreeTotalBytes: number;
-};
-
 const MIB = 1024 * 1024;
 
-/** What holds unless told otherwise. */
-export const BUNDLE_LIMITS: BundleLimits = {
+/** How much an upload may hold, unless told otherwise. Sizes are of what comes out of it. */
+export const BUNDLE_LIMITS = {
+  /** Files and folders together. */
   maxFiles: 100_000,
   maxTotalBytes: 8 * 1024 * MIB,
   maxFileBytes: 4 * 1024 * MIB,
-  // Source code packs to a tenth, a table of text to a fortieth; deflate ends at 1,032.
+  /**
+   * How many times its packed size a file may have beyond `ratioFreeBytes`, and all together. Source code packs to a
+   * tenth, a table of text to a fortieth; deflate ends at 1,032.
+   */
   maxRatio: 100,
   ratioFreeBytes: MIB,
-  // Small enough to hurt nobody, and no honest bundle past it packs to a hundredth.
+  // Small enough to do no harm, and no honest bundle past it packs to a hundredth.
   ratioFreeTotalBytes: 64 * MIB,
 };
+export type BundleLimits = Readonly<typeof BUNDLE_LIMITS>;
 
 const ENCRYPTED_FLAGS = 0x2041;
 const PATCH_FLAG = 0x20;

@@ -60,10 +60,7 @@ export const DEFAULT_PATTERNS: BundlePatterns = { include: ["*"], exclude: [".*"
 
 const CONFIG_FILES: ReadonlySet<string> = new Set(["millrace.toml", "cerebrium.toml"]);
 
-/**
- * The files of a folder that `include` takes and `exclude` leaves, in the order of their names. The configuration
- * at the root is always one of them, `__pycache__` never. Links are followed, but not in a circle.
- */
+/** A folder's files by `include` and `exclude`, sorted; always the configuration, never `__pycache__`. Follows links. */
 export async function listBundleFiles(folder: string, patterns: BundlePatterns): Promise<BundleFile[]> {
   const include = readFilePatterns(patterns.include);
   const exclude = readFilePatterns([...patterns.exclude, "__pycache__"]);

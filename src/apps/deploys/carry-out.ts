@@ -92,10 +92,7 @@ type Deploy = {
   readonly onSwitch: () => void;
 };
 
-/**
- * Takes a deploy from its source to a version that serves: extract, build, check, switch. Each status is stored
- * before what it names begins. When it throws, nothing of it is left but its log.
- */
+/** Takes a deploy from its source to a version that serves. Each status is stored first; a failure leaves only its log. */
 export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
   const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");

@@ -90,7 +90,6 @@ export class LogBook {
   readonly #missing = new Map<number, { first: AppLogLine; lineCount: number; why: string }>();
   readonly #condition = new Condition();
   readonly #stopping = new AbortController();
-  /** Those that are followed now. */
   readonly #tails = new Set<{ readonly appNumber: number; readonly moving: AbortController }>();
   readonly #tag = randomBytes(7).toString("hex");
   readonly #settling: Timer;
@@ -118,7 +117,6 @@ export class LogBook {
     return new LogBook(parts, lastNs > nowNs && lastNs < nowNs + MAX_AHEAD_NS ? lastNs : nowNs);
   }
 
-  /** Takes a line that an app printed. */
   add(line: AppLogLine): void {
     const now = this.#parts.clock.monotonic();
     for (const gate of this.#gates) {

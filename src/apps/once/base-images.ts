@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { Counts } from "../../kit/concurrency.ts";
-import { access, mkdir, writeFile } from "../../kit/files.ts";
+import { mkdir, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
 import type { App } from "../../model/app.ts";
@@ -86,13 +87,12 @@ export class BaseImages {
     if (digest === NOTHING) return null;
     const environment = path.join(this.#environments, digest);
     const isOwn = digest.startsWith(projectId) && DIGEST.test(digest.slice(projectId.length));
-    const isThere = isOwn && (await exists(path.join(environment, "bin", "python")));
+    const isThere = isOwn && existsSync(path.join(environment, "bin", "python"));
     if (!isThere)
       throw new AppError("bad_request", { message: "Unknown imageDigest; create the base image again." });
     return environment;
   }
 
-  /** Ends what is being installed. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await Promise.allSettled(this.#begun.values());
@@ -101,25 +101,21 @@ export class BaseImages {
   #begin(key: string, app: App, wish: BaseImageWish): Promise<string> {
     this.#stopping.signal.throwIfAborted();
     if (this.#begun.size >= MAX_BEGUN) this.#begun.delete(this.#begun.keys().next().value ?? "");
-    const making = this.#count(app, async () => await this.#makeInTurn(app, wish));
-    // Whoever asks next is told.
+    const making = this.#makeInTurn(app, wish);
+    // The next call learns of a failure.
     making.catch(() => undefined);
     this.#begun.set(key, making);
     return making;
   }
 
-  async #count({ projectId }: App, make: () => Promise<string>): Promise<string> {
-    const count = this.#underWay.of(projectId);
+  /** By turns of projects, and one that hangs gives its place back. */
+  async #makeInTurn(app: App, wish: BaseImageWish): Promise<string> {
+    const { signal } = this.#stopping;
+    const count = this.#underWay.of(app.projectId);
     if (count >= MAX_OF_PROJECT) {
       const message = `${count} sets of packages are being installed for this project; try again shortly.`;
       throw new AppError("queue_full", { message });
     }
-    return await this.#underWay.during(projectId, make);
-  }
-
-  /** By turns of projects, and one that hangs gives its place back. */
-  async #makeInTurn(app: App, wish: BaseImageWish): Promise<string> {
-    const { signal } = this.#stopping;
     const make = async (): Promise<string> => {
       const ending = new AbortController();
       const limit = this.#parts.clock.after(MAX_MAKE_MS, () =>
@@ -128,7 +124,7 @@ export class BaseImages {
       const making = this.#make(app, wish, AbortSignal.any([signal, ending.signal]));
       return await making.finally(() => limit.cancel());
     };
-    return await this.#queue.run(app, make, signal);
+    return await this.#underWay.during(app.projectId, () => this.#queue.run(app, make, signal));
   }
 
   /** What is asked for, on the Python of the app: its files run on that. */
@@ -173,11 +169,4 @@ export class BaseImages {
       await removeTree(bundleDir);
     }
   }
-}
-
-async function exists(file: string): Promise<boolean> {
-  return await access(file).then(
-    () => true,
-    () => false,
-  );
 }

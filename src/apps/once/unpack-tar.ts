@@ -46,10 +46,7 @@ const MAX_ENTRIES = 20_000;
 /** How many bytes an archive may have, as it comes: it is not compressed. */
 export const MAX_TAR_BYTES = 64 * 1024 * 1024;
 
-/**
- * Writes the files of an uncompressed tar into a folder that is there and empty. Throws `upload_invalid` for
- * anything but plain files and folders below it, and for one that breaks off; `body_too_large` past the limit.
- */
+/** Unpacks a tar into an empty folder. Throws `upload_invalid` for all but plain files and folders, or `body_too_large`. */
 export async function unpackTar(
   from: AsyncIterable<Buffer>,
   into: string,

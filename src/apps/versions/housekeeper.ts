@@ -65,10 +65,8 @@ export class Housekeeper {
 
   /** What an end at a bad moment left goes before anything is deployed; from now on it looks every minute. */
   async start(versions: readonly Version[]): Promise<void> {
-    const { dataDir } = this.#parts;
-    const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
-    const before = isSharedFolder(dataDir, "bundles") ? Date.now() - UNFINISHED_MS : undefined;
-    await removeUnnamedBundles(path.join(dataDir, "bundles"), named, before);
+    const isShared = isSharedFolder(this.#parts.dataDir, "bundles");
+    await this.#removeUnnamed(versions, isShared ? Date.now() - UNFINISHED_MS : undefined);
     const byApp = Map.groupBy(versions, ({ appNumber }) => appNumber);
     for (const [appNumber, { length }] of byApp) if (length > KEPT_VERSIONS) this.#untidy.add(appNumber);
     this.#timer = this.#parts.clock.every(LOOK_MS, () => this.#do(() => this.#look()));
@@ -110,7 +108,6 @@ export class Housekeeper {
     this.#timer?.cancel();
   }
 
-  /** Resolves when nothing of its work is under way. */
   async settle(): Promise<void> {
     await Promise.all(this.#work);
   }
@@ -183,11 +180,15 @@ export class Housekeeper {
 
   /** Other nodes of the database remove versions too, and leave what this one has fetched of them. */
   async #sweepBundles(): Promise<void> {
-    const { store, dataDir } = this.#parts;
-    if (store.kind === "sqlite") return;
-    const versions = await store.versions.listAll();
+    const { store } = this.#parts;
+    if (store.kind !== "sqlite")
+      await this.#removeUnnamed(await store.versions.listAll(), Date.now() - UNFINISHED_MS);
+  }
+
+  async #removeUnnamed(versions: readonly Version[], before?: number): Promise<void> {
+    const { dataDir } = this.#parts;
     const named = new Set(versions.map(({ bundle }) => artifactFolder(bundle, dataDir)));
-    await removeUnnamedBundles(path.join(dataDir, "bundles"), named, Date.now() - UNFINISHED_MS);
+    await removeUnnamedBundles(path.join(dataDir, "bundles"), named, before);
   }
 
   async #sweepEnvironments(): Promise<void> {
@@ -207,7 +208,6 @@ export class Housekeeper {
     await images?.containers.sweepImages((environment) => existsSync(path.join(root, environment)));
   }
 
-  /** Their folders. */
   async #environmentsInUse(): Promise<ReadonlySet<string>> {
     const { store, registry, dataDir } = this.#parts;
     const stored = await store.versions.listAll();

@@ -88,7 +88,6 @@ export class OpenVersion {
     return this.live.version;
   }
 
-  /** Whether any process or call of it is there. */
   get isBusy(): boolean {
     return this.pool.replicas.size > 0 || this.pool.slots.waiting > 0;
   }
@@ -255,7 +254,6 @@ export type LiveApp = {
   readonly app: App;
   readonly version: Version;
   readonly pool: Pool;
-  /** Where its runs go. */
   readonly target: RunTarget;
 };
 

@@ -81,10 +81,7 @@ export class Switcher {
     });
   }
 
-  /**
-   * Replaces the app's replicas by as many new ones of the same version. Calls move once these are ready; the old ones
-   * finish what they hold. Throws if the version no longer starts, and then the old ones go on.
-   */
+  /** Replaces the app's replicas; calls move once new ones are ready. Throws if these do not start: the old ones go on. */
   async restart({ number }: App): Promise<LiveApp> {
     return await this.#parts.turns.take(number, async () => {
       const traffic = this.#traffic({ number });

@@ -33,7 +33,6 @@ export class Traffic {
     return this.#current.pool.counts;
   }
 
-  /** The replicas that take new calls now. */
   get readyCount(): number {
     return this.#current.pool.readyCount + (this.#previous?.pool.readyCount ?? 0);
   }
@@ -42,12 +41,10 @@ export class Traffic {
     return this.#retired;
   }
 
-  /** Every open version. */
   all(): OpenVersion[] {
     return [this.#current, ...(this.#previous ? [this.#previous] : []), ...this.#retired];
   }
 
-  /** The version that the next call goes to. */
   pick(): LiveApp {
     if (this.#previous === null) return this.#current.live;
     this.#turn += this.#share;
@@ -68,7 +65,6 @@ export class Traffic {
     return others.length > 0;
   }
 
-  /** The version with that id, if it is open. */
   find(versionId: string): OpenVersion | undefined {
     if (this.#current.version.id === versionId) return this.#current;
     if (this.#previous?.version.id === versionId) return this.#previous;
@@ -99,12 +95,10 @@ export class Traffic {
     this.#current = next;
   }
 
-  /** A version that gets no new calls, yet. */
   addRetired(open: OpenVersion): void {
     this.#retired.push(open);
   }
 
-  /** It is not among the retired any more. */
   forget(open: OpenVersion): void {
     this.#retired = this.#retired.filter((other) => other !== open);
   }
@@ -159,7 +153,6 @@ export class Registry {
     this.#byNumber.set(number, traffic);
   }
 
-  /** Nobody finds it any more. */
   remove({ number, projectId, name }: App): Traffic | undefined {
     const traffic = this.#byNumber.get(number);
     this.#byNumber.delete(number);
@@ -182,7 +175,6 @@ export class Room {
     this.#rivals = traffic?.rivalsOf(next) ?? [];
   }
 
-  /** Whether something is in the way. */
   get isTaken(): boolean {
     return this.#rivals.length > 0;
   }

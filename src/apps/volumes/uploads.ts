@@ -32,10 +32,7 @@ const READ_BYTES = 1024 * 1024;
 export const MAX_PART_BYTES = 5 * 1024 ** 3;
 const TAG = /^"?([0-9a-f]{64})"?$/;
 
-/**
- * Files on their way into volumes, in parts. A part is kept under its number and the hash of its bytes: one that
- * is sent again changes nothing, and the tags given at the end say which parts are meant.
- */
+/** Uploads in parts, kept by number and hash: sending one again changes nothing, and the tags choose the parts. */
 export class Uploads {
   readonly #parts: UploadParts;
 

@@ -60,7 +60,6 @@ export class Volume implements VolumeFiles {
     throw badPath("is not a file");
   }
 
-  /** How large a file is; null where there is none. */
   async #sizeOf(path: VolumePath): Promise<number | null> {
     const handle = await openInside(this.#root, path).catch(absent);
     if (!handle) return null;

@@ -53,7 +53,6 @@ export class Volumes {
     this.#uploads = new Uploads({ dir: path.join(staging, "uploads"), trash: this.#trash, clock, shortage });
   }
 
-  /** Sweeps now and from now on. */
   start(): void {
     this.#sweeping = this.#parts.clock.every(SWEEP_MS, () => void this.sweep());
     void this.sweep();

@@ -35,7 +35,6 @@ export type S3Options = {
   readonly freshMs?: number;
 };
 
-/** What is to be stored, and what it is. */
 type Content = {
   readonly hash: string;
   readonly bytes: number;

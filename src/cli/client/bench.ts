@@ -80,18 +80,7 @@ function figuresText(url: string, figures: CallFigures): string {
 type BenchCall = { readonly url: string; readonly token: string; readonly body: string };
 
 /** What a number of connections achieved in a given time. */
-type CallFigures = {
-  readonly connections: number;
-  readonly seconds: number;
-  readonly calls: number;
-  /** Of them, with another status than 200. */
-  readonly failures: number;
-  readonly calls_per_second: number;
-  readonly p50_ms: number;
-  readonly p99_ms: number;
-  /** Of one core, by this client: near 1 it is the client that is measured. */
-  readonly client_cpu: number;
-};
+type CallFigures = Awaited<ReturnType<typeof measureCalls>>;
 
 /** Calls a function over kept connections, one call in flight on each, and measures from the write to the last byte. */
 async function measureCalls(
@@ -99,7 +88,7 @@ async function measureCalls(
   connections: number,
   seconds: number,
   signal: AbortSignal,
-): Promise<CallFigures> {
+) {
   const agent = new (url.startsWith("https:") ? TlsAgent : Agent)({
     keepAlive: true,
     maxSockets: connections,
@@ -130,10 +119,12 @@ async function measureCalls(
     connections,
     seconds: rounded(took, 2),
     calls: sorted.length,
+    /** Of them, with another status than 200. */
     failures,
     calls_per_second: Math.round(sorted.length / took),
     p50_ms: rounded(quantile(sorted, 0.5), 3),
     p99_ms: rounded(quantile(sorted, 0.99), 3),
+    /** Of one core, by this client: near 1 it is the client that is measured. */
     client_cpu: rounded((user + system) / 1e6 / took, 2),
   };
 }

@@ -85,7 +85,7 @@ async function callFunction(task: Task<CallFlags>, app: string, words: readonly 
     });
     return flags.async ? await accepted(task, app, given, progress) : given;
   });
-  if (answer) await printAnswer({ api, out, app, functionName }, answer);
+  if (answer) await printAnswer({ api, out, app, answer }, functionName);
 }
 
 /** Calls a path of an app that is a server, and prints the response as it comes. */
@@ -105,7 +105,7 @@ async function callPath(
     const given = await api.open(method, url.href, { body, headers: readHeaders(flags) });
     return flags.async ? await accepted(task, app, given, progress) : given;
   });
-  if (answer) await printResponse({ api, out, app, path, answer });
+  if (answer) await printResponse({ api, out, app, answer }, path);
 }
 
 /** Bytes as they are; with `key=value`, a JSON object as a function would get it. */

@@ -38,9 +38,8 @@ export const COMMANDS: Definitions = {
 async function list({ api, out }: Task, folder = "/"): Promise<void> {
   const found = await api.get(FILES, await api.path("volumes/default/ls"), { query: { dir: folder } });
   out.list(found, {
-    NAME: ({ name, is_folder }) => {
-      return is_folder ? paint("cyan", `${printableName(name)}/`) : printableName(name);
-    },
+    NAME: ({ name, is_folder }) =>
+      is_folder ? paint("cyan", `${printableName(name)}/`) : printableName(name),
     SIZE: ({ is_folder, size_bytes }) => (is_folder ? "–" : bytes(size_bytes)),
     MODIFIED: ({ last_modified }) => relative(last_modified),
   });
@@ -119,20 +118,15 @@ async function putPart(api: Api, part: Part, onBytes: (count: number) => void): 
 /** The files to send and where each goes; a folder's keep their places below it. */
 async function listSources(from: string, to: string | undefined): Promise<Source[]> {
   const found = await stat(from).catch((error: NodeJS.ErrnoException) => {
-    throw usage(
-      error.code === "ENOENT"
-        ? `there is no file or folder ${from}`
-        : `${from} cannot be read: ${error.code}`,
-    );
+    if (error.code === "ENOENT") throw usage(`there is no file or folder ${from}`);
+    throw usage(`${from} cannot be read: ${error.code}`);
   });
   const name = path.basename(path.resolve(from));
   const target = to === undefined ? name : to.endsWith("/") ? `${to}${name}` : to;
   if (found.isFile()) return [{ file: from, target, sizeBytes: found.size }];
   if (!found.isDirectory()) throw usage(`${from} is neither a file nor a folder`);
   const entries = await readdir(from, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => path.join(entry.parentPath, entry.name));
+  const files = entries.flatMap((each) => (each.isFile() ? path.join(each.parentPath, each.name) : []));
   if (files.length === 0) throw usage(`${from} contains no files`);
   return await Promise.all(
     files.toSorted().map(async (file) => ({

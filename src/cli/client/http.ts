@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:http";
 import { request as tlsRequest } from "node:https";
 import { type Readable, Transform } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { type Message, SseParser } from "../../client/sse.ts";
 import { request as plainRequest } from "../../kit/node-http.ts";
@@ -57,16 +58,9 @@ export function countBytes(onBytes: (count: number) => void): Transform {
   });
 }
 
-/** All of a body. */
-export async function bytesOf({ body }: Answer): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  for await (const piece of body) pieces.push(piece as Buffer);
-  return Buffer.concat(pieces);
-}
-
 /** All of a body as text. */
-export async function textOf(answer: Answer): Promise<string> {
-  return (await bytesOf(answer)).toString();
+export async function textOf({ body }: Answer): Promise<string> {
+  return (await buffer(body)).toString();
 }
 
 const REASONS: Record<string, string> = {

@@ -67,11 +67,8 @@ async function login(given: string | undefined, flags: LoginFlags, signal: Abort
   // Replaces the profile as a whole: nothing of an earlier sign-in stays behind.
   changeProfile(baseUrl, null);
   changeProfile(baseUrl, { ...signedIn, ...apiUrl, ...(project && { project: project.id }) }, true);
-  out.show({ url: baseUrl, project: project?.id ?? null }, () =>
-    project
-      ? `Signed in to ${baseUrl}, project ${project.id} (${printableName(project.name)}).\n`
-      : `Signed in to ${baseUrl}.\n`,
-  );
+  const chosen = project ? `, project ${project.id} (${printableName(project.name)})` : "";
+  out.show({ url: baseUrl, project: project?.id ?? null }, () => `Signed in to ${baseUrl}${chosen}.\n`);
   if (projects.length > 1) out.note(`${projects.length} projects: millrace projects use ID chooses another`);
   if (projects.length === 0) out.note("no project yet: millrace projects create NAME");
 }
@@ -92,8 +89,7 @@ async function signInDevice(baseUrl: string, out: Output, signal: AbortSignal): 
   process.stderr.write(
     `Open ${printableName(codes.verification_uri_complete)}\nand approve the code ${code}.\n`,
   );
-  const wait = async (): Promise<Tokens> => await redeem(baseUrl, codes, signal);
-  return await withProgress("waiting for the approval", out.isJson, wait);
+  return await withProgress("waiting for the approval", out.isJson, () => redeem(baseUrl, codes, signal));
 }
 
 async function redeem(
@@ -125,12 +121,11 @@ async function post(
 }
 
 function choose(projects: readonly ProjectRecord[], wanted: string | undefined): ProjectRecord | undefined {
-  const found = projects.find(({ id }) => id === wanted) ?? (wanted === undefined ? projects[0] : undefined);
-  if (!found && wanted !== undefined) {
-    const ids = projects.map(({ id }) => id).join(", ") || "none";
-    throw usage(`you have no project ${JSON.stringify(wanted)}`, `yours: ${ids}`);
-  }
-  return found;
+  if (wanted === undefined) return projects[0];
+  const found = projects.find(({ id }) => id === wanted);
+  if (found) return found;
+  const ids = projects.map(({ id }) => id).join(", ") || "none";
+  throw usage(`you have no project ${JSON.stringify(wanted)}`, `yours: ${ids}`);
 }
 
 async function logout(given: string | undefined, out: Output, signal: AbortSignal): Promise<void> {
@@ -141,16 +136,9 @@ async function logout(given: string | undefined, out: Output, signal: AbortSigna
     throw usage(url === null ? "you are not signed in" : `you are not signed in to ${url}`);
   const { token = null, refreshToken } = profile;
   if (refreshToken !== undefined) {
-    const site = {
-      baseUrl: url,
-      apiUrl: null,
-      project: null,
-      token,
-      refreshToken,
-      tokenSource: "millrace login",
-    };
+    const site = { baseUrl: url, apiUrl: null, project: null, token, refreshToken };
     // A service that is gone, or a session that is over, is no reason to keep the token.
-    await endSession(new Api(site, signal)).catch(() =>
+    await endSession(new Api({ ...site, tokenSource: "millrace login" }, signal)).catch(() =>
       out.warn(`the session on ${url} could not be ended there`),
     );
   }

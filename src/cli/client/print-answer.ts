@@ -1,26 +1,20 @@
 import { once } from "node:events";
+import { buffer } from "node:stream/consumers";
 import { STATUS_CODES } from "../../kit/node-http.ts";
 import { compactJson, indentedJson } from "../../model/json-layout.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { answerText, duration, type Output, printable } from "../output.ts";
 import type { Api } from "./api.ts";
 import { explain, explainCall, explainPath, isOwnRefusal } from "./explain.ts";
-import { type Answer, bytesOf, readMessages, textOf } from "./http.ts";
+import { type Answer, readMessages, textOf } from "./http.ts";
 
-type Printing = {
-  readonly api: Api;
-  readonly out: Output;
-  readonly app: string;
-  readonly functionName: string;
-};
+type Printing = { readonly api: Api; readonly out: Output; readonly app: string; readonly answer: Answer };
 
 /** Prints what a run answered, a stream as it comes; throws when the run failed. */
-export async function printAnswer(printing: Printing, answer: Answer): Promise<void> {
-  if (String(answer.headers["content-type"]).startsWith("text/event-stream")) {
-    await printStream(printing, answer);
-    return;
-  }
-  const { api, out, app, functionName } = printing;
+export async function printAnswer(printing: Printing, functionName: string): Promise<void> {
+  const { api, out, app, answer } = printing;
+  if (String(answer.headers["content-type"]).startsWith("text/event-stream"))
+    return await printStream(printing);
   const text = await textOf(answer);
   const envelope = readEnvelope(text);
   // With a path after its name, a function answers in a form of its own.
@@ -34,7 +28,7 @@ export async function printAnswer(printing: Printing, answer: Answer): Promise<v
 }
 
 /** Prints each message when it comes. */
-async function printStream({ api, out, app }: Printing, answer: Answer): Promise<void> {
+async function printStream({ api, out, app, answer }: Printing): Promise<void> {
   const runId = String(answer.headers["x-request-id"]);
   let count = 0;
   const lost = (): CliFailure =>
@@ -78,14 +72,6 @@ function plain(json: string): string {
   }
 }
 
-type Response = {
-  readonly api: Api;
-  readonly out: Output;
-  readonly app: string;
-  readonly path: string;
-  readonly answer: Answer;
-};
-
 /** Refusals of the service itself are smaller. */
 const MAX_REFUSAL_BYTES = 64 * 1024;
 /** Types that a terminal can show; without a type it is taken for text. */
@@ -93,19 +79,19 @@ const TEXT_TYPE = /^$|^text\/|\b(?:json|xml|javascript|x-ndjson|x-www-form-urlen
 const LINE_END = 0x0a;
 
 /** Prints what a server answers as it comes; throws when the service refused the request, or the server did. */
-export async function printResponse(response: Response): Promise<void> {
-  const { api, app, answer } = response;
+export async function printResponse(printing: Printing, path: string): Promise<void> {
+  const { api, app, answer } = printing;
   const requestId = String(answer.headers["x-request-id"]);
   const lost = (): CliFailure =>
     new CliFailure("the connection was lost before the response was complete", {
       hint: `millrace runs get ${app} ${requestId} says why`,
       requestId,
     });
-  await readWhole(api, answer, lost, async () => await printBody(response));
-  conclude(response);
+  await readWhole(api, answer, lost, async () => await printBody(printing));
+  conclude(printing, path);
 }
 
-async function printBody({ api, out, app, answer }: Response): Promise<void> {
+async function printBody({ api, out, app, answer }: Printing): Promise<void> {
   const type = answer.headers["content-type"] ?? "";
   if (mayBeRefusal(answer)) {
     const text = await textOf(answer);
@@ -116,7 +102,7 @@ async function printBody({ api, out, app, answer }: Response): Promise<void> {
       out.line({ ...(event !== null && { event }), data }, answerText(data));
     }
   } else if (out.isJson) {
-    writeWhole(out, answer, await bytesOf(answer));
+    writeWhole(out, answer, await buffer(answer.body));
   } else if (process.stdout.isTTY && !TEXT_TYPE.test(type)) {
     answer.body.resume();
     throw new CliFailure(`the response is ${type}, which a terminal cannot show`, {
@@ -168,7 +154,7 @@ function bodyMember(type: string, body: Buffer): string {
   return `"body_base64":"${body.toString("base64")}"`;
 }
 
-function conclude({ out, app, path, answer: { status, headers } }: Response): void {
+function conclude({ out, app, answer: { status, headers } }: Printing, path: string): void {
   const runId = String(headers["x-request-id"]);
   const name = `${status} ${STATUS_CODES[status] ?? ""}`.trimEnd();
   if (status < 400) {

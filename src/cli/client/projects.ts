@@ -1,4 +1,4 @@
-import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
+import { PROJECT, PROJECTS } from "../../shapes/people.ts";
 import { type Definitions } from "../options.ts";
 import { printableName } from "../output.ts";
 import { changeProfile } from "./site.ts";
@@ -31,7 +31,7 @@ async function listProjects({ api, out }: Task): Promise<void> {
 }
 
 async function createProject({ api, out }: Task, name: string): Promise<void> {
-  const made = await api.ask(NEW_PROJECT, "POST", "/v2/projects", { body: { name } });
+  const made = await api.ask(PROJECT, "POST", "/v2/projects", { body: { name } });
   out.show(made, () => `${made.id}\n`);
   out.note(`millrace projects use ${made.id}`);
 }

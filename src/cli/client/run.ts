@@ -27,6 +27,9 @@ type Target = {
   readonly functionName: string | null;
 };
 
+/** The file to run, and the JSON object of its arguments. */
+type FileToRun = Omit<Target, "folder"> & { readonly data: string | null };
+
 const LOOK_MS = 500;
 const FUNCTION = /^[A-Za-z]\w*$/;
 
@@ -56,16 +59,14 @@ async function run(task: Task<RunFlags>, given: string): Promise<void> {
   const files = await listBundleFiles(folder, { include, exclude });
   if (!files.some(({ name }) => name === fileName))
     throw usage(`include and exclude leave out ${fileName}`, "see [deployment] in millrace.toml");
-  if (
-    Object.keys(config.dependencies.pip).length === 0 &&
-    files.some(({ name }) => name === "requirements.txt")
-  )
+  const { pip } = config.dependencies;
+  if (Object.keys(pip).length === 0 && files.some(({ name }) => name === "requirements.txt"))
     out.warn(
       "a file run does not read requirements.txt; list packages in [dependencies.pip] of millrace.toml",
     );
   const place = (await api.appPath(app)).replace("/v2/", "/v3/");
   await api.ask(ID, "POST", `${place}/create-run-app`);
-  const imageDigest = await installed(task, place, config.dependencies.pip);
+  const imageDigest = await installed(task, place, pip);
   const { body, contentType } = await fileRunForm(files, { fileName, functionName, data });
   const { runId } = await api.ask(FILE_RUN, "POST", `${place}/run`, {
     query: { filename: fileName, functionName: functionName ?? undefined, imageDigest },
@@ -196,18 +197,9 @@ async function fileRunForm(
   if (data !== null) form.set("data", new Blob([data], { type: "application/json" }), "data.json");
   form.set("file", new Blob([tar], { type: "application/x-tar" }), "bundle.tar");
   const encoded = new Response(form);
-  return {
-    body: Buffer.from(await encoded.arrayBuffer()),
-    contentType: encoded.headers.get("content-type") ?? "",
-  };
+  const body = Buffer.from(await encoded.arrayBuffer());
+  return { body, contentType: encoded.headers.get("content-type") ?? "" };
 }
-
-/** The file to run. */
-type FileToRun = {
-  readonly fileName: string;
-  readonly functionName: string | null;
-  readonly data: string | null;
-};
 
 async function tarOf(
   files: readonly BundleFile[],

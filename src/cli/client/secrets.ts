@@ -71,7 +71,7 @@ async function setSecrets(task: Task<SecretFlags>, pairs: readonly string[]): Pr
   const bad = names.find((name) => !SECRET_NAME.test(name));
   if (bad !== undefined) throw usage(`${JSON.stringify(bad)} cannot be the name of a secret`);
   await write(task, { ...(await read(task)), ...given });
-  await finish(task, "set", names, `${names.join(", ")} set`, `Set ${names.join(", ")}.`);
+  await finish(task, { set: names }, `${names.join(", ")} set`, `Set ${names.join(", ")}.`);
 }
 
 async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): Promise<void> {
@@ -82,21 +82,15 @@ async function unsetSecrets(task: Task<SecretFlags>, names: readonly string[]): 
   }
   const after = Object.entries(before).filter(([name]) => !names.includes(name));
   await write(task, Object.fromEntries(after));
-  await finish(task, "unset", names, `${names.join(", ")} removed`, `Removed ${names.join(", ")}.`);
+  await finish(task, { unset: names }, `${names.join(", ")} removed`, `Removed ${names.join(", ")}.`);
 }
 
 /** Restarts apps if `--restart` was given, and prints what was done; `done` is for the failure of a restart. */
-async function finish(
-  task: Task<SecretFlags>,
-  member: "set" | "unset",
-  names: readonly string[],
-  done: string,
-  said: string,
-): Promise<void> {
+async function finish(task: Task<SecretFlags>, document: object, done: string, said: string): Promise<void> {
   const { flags, out } = task;
   const restarted = flags.restart ? await restartAffected(task, done) : null;
   const then = restarted === null ? seenLater(flags) : sentence(restartedText(restarted));
-  out.show({ [member]: names, ...(restarted && { restarted }) }, () => `${said} ${then}\n`);
+  out.show({ ...document, ...(restarted && { restarted }) }, () => `${said} ${then}\n`);
 }
 
 /**
@@ -122,13 +116,9 @@ async function restartAffected(task: Task<SecretFlags>, done: string): Promise<s
   if (!first) return restarted;
   const [name, { detail }] = first;
   const which = failures.map(([app, { message }]) => `${app} could not be restarted: ${message}`);
-  throw new CliFailure(
-    [done, ...(restarted.length > 0 ? [restartedText(restarted)] : []), ...which].join("; "),
-    {
-      ...detail,
-      hint: `fix the app or the secret (millrace logs ${name} shows why), then millrace restart ${name}`,
-    },
-  );
+  const all = [done, ...(restarted.length > 0 ? [restartedText(restarted)] : []), ...which];
+  const hint = `fix the app or the secret (millrace logs ${name} shows why), then millrace restart ${name}`;
+  throw new CliFailure(all.join("; "), { ...detail, hint });
 }
 
 async function appsWithReplicas({ api }: Task): Promise<string[]> {
@@ -152,21 +142,15 @@ function seenLater(flags: SecretFlags): string {
   return `Replicas that start from now on see the change; ${command} restarts those that run.`;
 }
 
-async function pathOf({ api, flags }: Task<SecretFlags>): Promise<string> {
-  return await (flags.app === undefined ? api.path("secrets") : api.appPath(flags.app, "/secrets"));
-}
-
-async function read(task: Task<SecretFlags>): Promise<SecretMap> {
-  return await task.api.get(SECRET_MAP, await pathOf(task), { about: about(task) });
+async function read({ api, flags: { app } }: Task<SecretFlags>): Promise<SecretMap> {
+  if (app === undefined) return await api.get(SECRET_MAP, await api.path("secrets"));
+  return await api.get(SECRET_MAP, await api.appPath(app, "/secrets"), { about: { app } });
 }
 
 /** Puts the map in the place of the one that is there: the service knows only whole ones. */
-async function write(task: Task<SecretFlags>, body: SecretMap): Promise<void> {
-  await task.api.ask(SECRET_MAP, "PATCH", await pathOf(task), { body, about: about(task) });
-}
-
-function about({ flags }: Task<SecretFlags>): { app?: string } {
-  return flags.app === undefined ? {} : { app: flags.app };
+async function write({ api, flags: { app } }: Task<SecretFlags>, body: SecretMap): Promise<void> {
+  const path = await (app === undefined ? api.path("secrets") : api.appPath(app, "/secrets"));
+  await api.ask(SECRET_MAP, "PATCH", path, { body, ...(app !== undefined && { about: { app } }) });
 }
 
 function readEnvFile(file: string): Record<string, string> {

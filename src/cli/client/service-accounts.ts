@@ -137,9 +137,8 @@ async function find(api: Api, wanted: string): Promise<ListedAccount> {
 /** The token alone on stdout, so that a script can take it. */
 function showToken(out: Output, account: AccountWithToken): void {
   out.show(account, () => `${account.token}\n`);
-  out.note(
-    `account ${account.id}, role ${account.role}, expires ${account.expiresAt}. The token is shown only once: copy it.`,
-  );
+  const { id, role, expiresAt } = account;
+  out.note(`account ${id}, role ${role}, expires ${expiresAt}. The token is shown only once: copy it.`);
 }
 
 /** A duration becomes a time; anything else is checked by the service. */

@@ -71,10 +71,8 @@ async function siteOf(dataDir: string, { url, project }: SiteFlags): Promise<Sit
 export function checkedUrl(text: string): string {
   const url = URL.parse(text.includes("://") ? text : `http://${text}`);
   if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
-    throw usage(
-      `${JSON.stringify(text)} is not the address of a service`,
-      "such as https://millrace.example.com",
-    );
+    const problem = `${JSON.stringify(text)} is not the address of a service`;
+    throw usage(problem, "such as https://millrace.example.com");
   }
   return `${url.origin}${url.pathname}`.replace(/\/+$/, "");
 }
@@ -154,8 +152,6 @@ type Profiles = {
   readonly servers: Readonly<Record<string, Profile>>;
 };
 
-const NONE: Profiles = { current: null, servers: {} };
-
 /** The file that holds the profiles: for its owner alone. */
 export function profilesPath(env: NodeJS.ProcessEnv = process.env): string {
   const config = env["XDG_CONFIG_HOME"] || path.join(homedir(), ".config");
@@ -168,16 +164,16 @@ export function readProfiles(file = profilesPath()): Profiles {
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return NONE;
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return { current: null, servers: {} };
     throw new CliFailure(`${file} cannot be read: ${(error as Error).message}`);
   }
-  const read = parse(text);
-  if (read === null) {
-    throw new CliFailure(`${file} was not written by millrace`, {
-      hint: "remove it, then millrace login",
-    });
+  try {
+    const { current = null, servers } = JSON.parse(text) as Partial<Profiles>;
+    if (typeof servers === "object" && servers !== null) return { current, servers };
+  } catch {
+    // Told below.
   }
-  return read;
+  throw new CliFailure(`${file} was not written by millrace`, { hint: "remove it, then millrace login" });
 }
 
 /** Keeps the profiles, whole or not at all. */
@@ -199,13 +195,4 @@ export function changeProfile(url: string, change: Profile | null, isCurrent = f
   }
   const changed = { ...others, [url]: { ...before, ...change } };
   writeProfiles({ current: isCurrent ? url : current, servers: changed });
-}
-
-function parse(text: string): Profiles | null {
-  try {
-    const { current = null, servers } = JSON.parse(text) as Partial<Profiles>;
-    return typeof servers === "object" && servers !== null ? { current, servers } : null;
-  } catch {
-    return null;
-  }
 }

@@ -78,10 +78,15 @@ export async function addDataDirectory(
   let count = 0;
   const names = new Set<string>();
   const add = async (name: string, source: string): Promise<void> => {
-    if (isTooLong(name)) {
+    if (isTooLong(name) || !(await addEntry(name, source))) {
       odd.leftOut.push(name);
       return;
     }
+    count += 1;
+    names.add(name.split("/", 1)[0] ?? name);
+  };
+  /** False for what cannot be in an archive. */
+  const addEntry = async (name: string, source: string): Promise<boolean> => {
     const found = await lstat(source);
     const modifiedAt = found.mtimeMs / 1000;
     if (found.isDirectory()) {
@@ -97,24 +102,14 @@ export async function addDataDirectory(
       }
     } else if (found.isFile()) {
       const state = await addFile(tar, name, source);
-      if (state === "odd") {
-        odd.leftOut.push(name);
-        return;
-      }
       if (state === "changed") odd.changed.push(name);
-    } else if (found.isSymbolicLink()) {
-      const target = await readlink(source);
-      if (!mayLead(name, target)) {
-        odd.leftOut.push(name);
-        return;
-      }
-      await tar.addLink(name, target, modifiedAt);
+      return state !== "odd";
     } else {
-      odd.leftOut.push(name);
-      return;
+      const target = found.isSymbolicLink() ? await readlink(source) : null;
+      if (target === null || !mayLead(name, target)) return false;
+      await tar.addLink(name, target, modifiedAt);
     }
-    count += 1;
-    names.add(name.split("/", 1)[0] ?? name);
+    return true;
   };
   const addAll = async (folder: string, { fd }: FileHandle): Promise<void> => {
     const here = `/proc/self/fd/${fd}`;
@@ -203,32 +198,23 @@ async function copy(source: Readable, tar: TarWriter, folder: string, odd: Oddit
   for (;;) {
     const record = RECORD.parse(await next(source));
     if (record.kind === "over") return count;
-    const name = placed(folder, record.name);
-    if (isTooLong(name)) {
+    if (!isPlain(record.name)) throw new Error(`invalid name: ${JSON.stringify(record.name)}`);
+    const name = `${folder}/${record.name}`;
+    if (
+      isTooLong(name) ||
+      record.kind === "odd" ||
+      (record.kind === "link" && !mayLead(name, record.target))
+    ) {
       if (record.kind === "file") await pass(source, record.size);
       odd.leftOut.push(name);
       continue;
     }
-    switch (record.kind) {
-      case "directory":
-        await tar.addDirectory(name, record.mode, record.modified);
-        break;
-      case "file": {
-        const head = { mode: record.mode, sizeBytes: record.size, modifiedAt: record.modified };
-        await tar.addPieces(name, head, readBytes(source, record.size));
-        if (FILE_END.parse(await next(source)).changed) odd.changed.push(name);
-        break;
-      }
-      case "link":
-        if (mayLead(name, record.target)) {
-          await tar.addLink(name, record.target, record.modified);
-          break;
-        }
-        odd.leftOut.push(name);
-        continue;
-      case "odd":
-        odd.leftOut.push(name);
-        continue;
+    const { mode, modified: modifiedAt } = record;
+    if (record.kind === "directory") await tar.addDirectory(name, mode, modifiedAt);
+    else if (record.kind === "link") await tar.addLink(name, record.target, modifiedAt);
+    else {
+      await tar.addPieces(name, { mode, sizeBytes: record.size, modifiedAt }, readBytes(source, record.size));
+      if (FILE_END.parse(await next(source)).changed) odd.changed.push(name);
     }
     count += 1;
   }
@@ -245,10 +231,4 @@ async function next(source: Readable): Promise<unknown> {
   const line = await readLine(source, MAX_LINE_BYTES);
   if (line === null) throw new Error("the helper that reads a project's storage ended too early");
   return JSON.parse(line);
-}
-
-/** A name below a folder. Throws if it would be anywhere else. */
-function placed(folder: string, name: string): string {
-  if (!isPlain(name)) throw new Error(`invalid name: ${JSON.stringify(name)}`);
-  return `${folder}/${name}`;
 }

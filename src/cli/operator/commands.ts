@@ -20,22 +20,21 @@ export const COMMANDS: Definitions = {
       (await import("./serve.ts")).start(flags),
     ),
   bootstrap: (command) =>
-    withSettings(command, "millrace bootstrap --json")
-      .option(...JSON_OPTION)
-      .action(async (flags: OperatorFlags) => (await import("./access.ts")).bootstrap(flags)),
+    printing(command, "millrace bootstrap --json").action(async (flags: OperatorFlags) =>
+      (await import("./access.ts")).bootstrap(flags),
+    ),
   "reset-password": (command) =>
-    withSettings(command, "millrace reset-password ada@example.com")
+    printing(command, "millrace reset-password ada@example.com")
       .argument("<email>", "the person's e-mail address, or their id if several people share it")
-      .option(...JSON_OPTION)
       .action(async (email: string, flags: OperatorFlags) =>
         (await import("./access.ts")).resetPassword(email, flags),
       ),
   "rotate-keys": (command) =>
-    withSettings(command, "millrace rotate-keys")
-      .option(...JSON_OPTION)
-      .action(async (flags: OperatorFlags) => (await import("./access.ts")).rotateKeys(flags)),
+    printing(command, "millrace rotate-keys").action(async (flags: OperatorFlags) =>
+      (await import("./access.ts")).rotateKeys(flags),
+    ),
   backup: (command) =>
-    withSettings(
+    printing(
       command,
       "millrace backup /var/backups/millrace.sealed --encrypt",
       "millrace backup /var/backups/millrace.tar",
@@ -43,24 +42,22 @@ export const COMMANDS: Definitions = {
       .argument("<file>", "the archive to write")
       .option("--encrypt", "encrypt it with a passphrase; you are asked for it on a terminal")
       .option(...PASSPHRASE_FILE)
-      .option(...JSON_OPTION)
       .action(async (file: string, flags: OperatorFlags) =>
         (await import("./backup.ts")).backup(file, flags),
       ),
   restore: (command) =>
-    withSettings(command, "millrace restore /var/backups/millrace.tar --data-dir /var/lib/millrace")
+    printing(command, "millrace restore /var/backups/millrace.tar --data-dir /var/lib/millrace")
       .argument("<file>", "an archive written by backup, encrypted or not")
       .option(...PASSPHRASE_FILE)
-      .option(...JSON_OPTION)
       .action(async (file: string, flags: OperatorFlags) =>
         (await import("./restore.ts")).restore(file, flags),
       ),
   storage: (command) =>
-    withSettings(command, "millrace storage")
-      .option(...JSON_OPTION)
-      .action(async (flags: OperatorFlags) => (await import("./storage.ts")).storage(flags)),
+    printing(command, "millrace storage").action(async (flags: OperatorFlags) =>
+      (await import("./storage.ts")).storage(flags),
+    ),
   doctor: (command) =>
-    withSettings(command, "millrace doctor", "millrace doctor --repair", "millrace doctor --escape")
+    printing(command, "millrace doctor", "millrace doctor --repair", "millrace doctor --escape")
       .option("--repair", "reinstall packages of apps that are missing or were built for another Python")
       .option("--chaos", "kill a replica and a service under load, in a scratch folder; count what was lost")
       .option(
@@ -68,7 +65,6 @@ export const COMMANDS: Definitions = {
         "deploy a hostile app into a scratch service, and show what stopped each of its attacks",
       )
       .option("--running", "with --escape: attack the running service instead, without what could disturb it")
-      .option(...JSON_OPTION)
       .action(async (flags: OperatorFlags) => {
         if (flags["running"] && !flags["escape"]) throw usage("--running goes with --escape");
         if (flags["escape"]) await (await import("./escape/escape.ts")).escape(flags);
@@ -76,6 +72,11 @@ export const COMMANDS: Definitions = {
         else await (await import("./doctor/doctor.ts")).doctor(flags);
       }),
 };
+
+/** The same for a command whose result programs may read. */
+function printing(command: Command, ...lines: string[]): Command {
+  return withSettings(command, ...lines).option(...JSON_OPTION);
+}
 
 /** Adds every setting of the service as an option. */
 function withSettings(command: Command, ...lines: string[]): Command {

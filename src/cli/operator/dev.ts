@@ -143,13 +143,8 @@ async function reload(api: Api, app: AppFolder): Promise<Reload> {
 
 function tell(lines: readonly string[], served: string | null): void {
   for (const line of lines) say("red", "error", line);
-  say(
-    "dim",
-    "",
-    served === null
-      ? "nothing is serving yet; fix the file and save it"
-      : "the previous version keeps serving",
-  );
+  const now = "nothing is serving yet; fix the file and save it";
+  say("dim", "", served === null ? now : "the previous version keeps serving");
 }
 
 async function showRuns(
@@ -176,13 +171,8 @@ function say(style: Style, word: string, text: string): void {
 async function howToCall(api: Api, app: AppFolder, dataDir: string): Promise<string> {
   const sample = app.serverPath === null ? await sampleCall(api, app.name) : null;
   const endpoint = (await api.appUrl(app.name, "")).slice(0, -1);
-  const { commands } = callHints({
-    ...app,
-    endpoint,
-    sample,
-    token: api.site.token ?? "",
-    options: ["--data-dir", dataDir],
-  });
+  const options = ["--data-dir", dataDir];
+  const { commands } = callHints({ ...app, endpoint, sample, token: api.site.token ?? "", options });
   return `\n${commands.map((command) => `  ${command}\n`).join("")}\n`;
 }
 

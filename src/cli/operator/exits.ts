@@ -10,18 +10,12 @@ const GRACE_MS = 3_000;
 /** A broken service may throw in every timer. */
 const MAX_LOGGED = 20;
 
-/** Catches errors that nothing else has caught. */
-type LastNet = {
-  /** Sets the service to stop before the process ends. */
-  holds(service: Pick<Service, "stop">): void;
-};
-
 /**
  * Catches exceptions and rejections that nothing else has caught. Such an error leaves the process in an unknown state:
  * it is logged whole, no more work is accepted, runs in progress have a few seconds, and the exit code asks the parent
- * for a new process.
+ * for a new process. What it gives takes the service to stop before the process ends.
  */
-export function spreadLastNet(log: Log): LastNet {
+export function spreadLastNet(log: Log): (service: Pick<Service, "stop">) => void {
   let held: Pick<Service, "stop"> | null = null;
   let count = 0;
   const end = (): never => process.exit(EXIT.fault);
@@ -37,7 +31,7 @@ export function spreadLastNet(log: Log): LastNet {
       void stop(held, log).then(end);
     }
   });
-  return { holds: (service) => (held = service) };
+  return (service) => (held = service);
 }
 
 async function stop(service: Pick<Service, "stop">, log: Log): Promise<void> {

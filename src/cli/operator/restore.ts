@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, open, readdir, rename, rm, rmdir, symlink, utimes } from "node:fs/promises";
 import path from "node:path";
+import { buffer } from "node:stream/consumers";
 import type { Settings } from "../../config/setting-keys.ts";
 import { readSettings } from "../../config/settings.ts";
 import { MASTER_KEY } from "../../identity/master-key.ts";
@@ -126,9 +127,7 @@ async function writeEntry(destination: string, { content, mode, modifiedAt }: Ta
 async function readManifest(name: string, { content, sizeBytes }: TarEntry): Promise<Manifest> {
   if (name !== MANIFEST_NAME || sizeBytes > MAX_MANIFEST_BYTES)
     throw new BadTar("it was not written by millrace backup");
-  const parts: Buffer[] = [];
-  for await (const part of content) parts.push(part);
-  const manifest = JSON.parse(Buffer.concat(parts).toString()) as Manifest;
+  const manifest = JSON.parse((await buffer(content)).toString()) as Manifest;
   if (manifest.format < FORMAT) throw new UnreleasedFormat("the archive");
   if (manifest.format !== FORMAT)
     throw new BadTar("it was written by a newer release; restore it with that release");

@@ -1,18 +1,61 @@
-import { readdir } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import path from "node:path";
 import type { AppLogLine } from "../../apps/catalog.ts";
+import { type Flood, FloodGate, type FloodLimits } from "../../apps/logs/flood-gate.ts";
+import { type Clock, systemClock } from "../../kit/clock.ts";
+import { readdir } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { readSettings } from "../../config/settings.ts";
-import { systemClock } from "../../kit/clock.ts";
 import { createLog, type Log } from "../../kit/log.ts";
 import { type Service, startService } from "../../main.ts";
 import type { OperatorFlags } from "../options.ts";
 import { printable } from "../output.ts";
-import { copyAppLines } from "./app-lines.ts";
 import { endWithParent, spreadLastNet, StopSignals } from "./exits.ts";
+
+/** How much of each app is copied to the service's own output: as much as a person can read, with room for a burst. */
+const LIMITS: FloodLimits = { linesPerSecond: 50, bytesPerSecond: 32 * 1024, burstSeconds: 10 };
+const MAX_LINE_CHARS = 2_000;
+const SETTLE_MS = 1_000;
+
+/**
+ * Copies what apps print to the service's own output, within bounds: the whole is in the apps' logs. What is left
+ * out of an app is told in one line.
+ */
+export function copyAppLines(
+  clock: Clock,
+  print: (line: AppLogLine) => void,
+): { readonly onAppLog: (line: AppLogLine) => void; readonly stop: () => void } {
+  const floods = new FloodGate<AppLogLine>(LIMITS);
+  const tell = ({ first, lineCount }: Flood<AppLogLine>): void => {
+    const lines = lineCount === 1 ? "1 line is" : `${lineCount} lines are`;
+    print({
+      ...first,
+      runId: null,
+      text: `[millrace] ${lines} omitted here; \`millrace logs\` shows more`,
+    });
+  };
+  const settling = clock.every(SETTLE_MS, () => {
+    for (const flood of floods.settle(clock.monotonic())) tell(flood);
+  });
+  return {
+    onAppLog: (line) => {
+      const from = { owner: String(line.appNumber), source: "" };
+      const { passes, after } = floods.pass(from, line, line.text.length, clock.monotonic());
+      if (after) tell(after);
+      if (passes) print({ ...line, text: shorten(line.text) });
+    },
+    stop: () => {
+      settling.cancel();
+      for (const flood of floods.end()) tell(flood);
+    },
+  };
+}
+
+function shorten(text: string): string {
+  return text.length <= MAX_LINE_CHARS ? text : `${text.slice(0, MAX_LINE_CHARS)} [millrace: cut]`;
+}
 
 const EXAMPLES = path.join(PACKAGE_DIR, "examples");
 
@@ -68,10 +111,10 @@ async function begin(
   log: Log,
   print: (line: AppLogLine) => void,
 ): Promise<{ readonly service: Service; readonly stop: () => void }> {
-  const net = spreadLastNet(log);
+  const hold = spreadLastNet(log);
   const { onAppLog, stop } = copyAppLines(systemClock, print);
   const service = await startService(settings, { log, onAppLog });
-  net.holds(service);
+  hold(service);
   return { service, stop };
 }
 

@@ -163,19 +163,15 @@ const NEVER_RESPONSE_TRAILERS = new Set(["content-length", "set-cookie"]);
 /** The part of an exchange that decides which headers pass. */
 type AnswerPlace = { readonly isOnAppHost: boolean };
 
-/** A server's headers as its caller gets them. */
-type AnswerHeaders = {
-  readonly headers: string[];
-  /** The app says itself which pages may read the answer. */
-  readonly hasCors: boolean;
-};
-
-/** The headers of a server's response as its caller gets them; `isChunked`: a body of unknown length comes in chunks. */
+/**
+ * The headers of a server's response as its caller gets them. `isChunked`: a body of unknown length comes in chunks.
+ * `hasCors`: the app says itself which pages may read the answer.
+ */
 export function responseHeaders(
   { headers: given, length }: ResponseHead,
   isChunked: boolean,
   place: AnswerPlace,
-): AnswerHeaders {
+): { readonly headers: string[]; readonly hasCors: boolean } {
   const named = namedByConnection(given);
   const dropped = droppedAt(place);
   const headers: string[] = [];

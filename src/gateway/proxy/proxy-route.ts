@@ -11,7 +11,7 @@ import { storedRequest } from "../../runs/ended-run.ts";
 import { answerAccepted, appPath, type AppRequest } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
 import { readWebhook, type StarterParts } from "../start-run.ts";
-import { type AppRoute, type ProxyTarget, readTarget } from "../route.ts";
+import { type AppRoute, readTarget } from "../route.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
 import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
 import type { BodySource } from "../../replicas/call.ts";
@@ -74,7 +74,7 @@ export class ProxyHandler {
     const { customRuntime: runtime, limits } = live.version.config;
     if (!runtime) throw new AppError("not_found");
     const { url = "", method = "GET" } = exchange.request;
-    const { target, query }: ProxyTarget = readTarget(pathBelow(url, appPath(exchange, route)), method);
+    const { target, query } = readTarget(pathBelow(url, appPath(exchange, route)), method);
     if (head.contentLength !== null && Number(head.contentLength) > limits.maxBodyBytes)
       throw tooLarge(limits.maxBodyBytes);
     const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);

@@ -4,30 +4,20 @@ const BEARER = "millrace.bearer.";
 export const OWN_PROTOCOL = "millrace";
 export const PROTOCOL_HEADER = "sec-websocket-protocol";
 
-/** Where a handshake may have its token, and what the app is to see of it. */
-export type SocketToken = {
-  /** As a header would have it; null where there is none. */
-  readonly authorization: string | null;
-  /** Path and query, without a token. */
-  readonly target: string;
-};
-
 /** Finds the token of a handshake: in its header, or among its subprotocols, or in its query. */
 export function readSocketToken(
   authorization: string | null,
   rawHeaders: readonly string[],
   target: string,
-): SocketToken {
+): { readonly authorization: string | null; readonly target: string } {
   if (authorization !== null) return { authorization, target };
   const asProtocol = offeredIn(rawHeaders)
     .find((name) => name.startsWith(BEARER))
     ?.slice(BEARER.length);
   if (asProtocol !== undefined) return { authorization: `Bearer ${asProtocol}`, target };
   const inQuery = takeFromQuery(target);
-  return {
-    authorization: inQuery.token === null ? null : `Bearer ${inQuery.token}`,
-    target: inQuery.target,
-  };
+  const { token } = inQuery;
+  return { authorization: token === null ? null : `Bearer ${token}`, target: inQuery.target };
 }
 
 /** Of the subprotocols in a header, those that are not ours; empty where there are no others. */

@@ -3,6 +3,7 @@ import type { FastifyRequest } from "fastify";
 import type { Settings } from "../../config/setting-keys.ts";
 import { requireRole } from "../../identity/principal.ts";
 import type { Log } from "../../kit/log.ts";
+import type { ManagementParts } from "../parts.ts";
 import type { Authenticate } from "./mount.ts";
 
 /** The listener speaks plain HTTP; TLS ends at a proxy. */
@@ -40,12 +41,8 @@ export function warnOfExposure(settings: Settings, baseUrl: string, log: Log): v
   );
 }
 
-type OperatorParts = {
+type OperatorParts = Pick<ManagementParts, "publicApiUrl" | "publicBaseUrl" | "projectId"> & {
   readonly host: string;
-  readonly publicApiUrl: string | null;
-  readonly publicBaseUrl: string | null;
-  /** The default project: its accounts and members are the operator's. */
-  readonly projectId: string;
   readonly authenticate: Authenticate;
 };
 

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { Clock } from "../../kit/clock.ts";
 import { checkJson } from "../../kit/json/check-json.ts";
@@ -10,10 +10,7 @@ const MAX_DEPTH = 32;
 const UTF8 = /^\s*"?utf-?8"?\s*$/i;
 const CHARSET = /;\s*charset=([^;]*)/i;
 
-type BodyHeaders = {
-  readonly "content-type"?: string | undefined;
-  readonly "content-encoding"?: string | undefined;
-};
+type BodyHeaders = Pick<IncomingHttpHeaders, "content-type" | "content-encoding">;
 
 /**
  * The JSON object of a body, of at most so many values; undefined for an empty body. Throws `unsupported_media_type`
@@ -32,10 +29,8 @@ export function readJson(bytes: Buffer, headers: BodyHeaders, maxValues: number)
 /** Throws for texts that cannot be stored or printed (see `isPlainText`), and for too many values. */
 function refuseOddities(value: unknown, count: { left: number; readonly maxValues: number }): void {
   count.left -= 1;
-  if (count.left < 0) {
-    const message = `The body has more than ${count.maxValues} values.`;
-    throw new AppError("invalid_json", { message });
-  }
+  if (count.left < 0)
+    throw new AppError("invalid_json", { message: `The body has more than ${count.maxValues} values.` });
   if (typeof value === "string") {
     if (!isPlainText(value)) throw new AppError("invalid_json");
   } else if (typeof value === "object" && value !== null) {

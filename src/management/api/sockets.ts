@@ -57,10 +57,7 @@ const CHECK_MS = 1_000;
 const CHECKS_PER_PING = 30;
 const CLOSE_MS = 2_000;
 
-const TOO_MANY = {
-  message: "The project has too many open log sockets.",
-  headers: { "retry-after": "5" },
-};
+const TOO_MANY = { message: "The project has too many open log sockets.", headers: { "retry-after": "5" } };
 
 const CLOSE = { ended: 1000, policy: 1008, failed: 1011, restart: 1012, later: 1013 } as const;
 
@@ -70,11 +67,8 @@ export function attachSockets(
   routes: Readonly<Record<string, SocketRoute>>,
   parts: SocketParts,
 ): Sockets {
-  const upgrader = new WebSocketServer({
-    noServer: true,
-    maxPayload: MAX_MESSAGE_BYTES,
-    perMessageDeflate: false,
-  });
+  const options = { noServer: true, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false };
+  const upgrader = new WebSocketServer(options);
   const closing = new AbortController();
   const shares = new SocketShares(MAX_SOCKETS, parts.maxOfProject ?? MAX_SOCKETS_OF_PROJECT);
   const routeOf = ({ url }: IncomingMessage): SocketRoute | undefined => {
@@ -125,11 +119,9 @@ export function attachSockets(
         void serve(webSocket, frames, requireAccess, closing.signal, parts);
       });
     } catch (error) {
+      const said = { err: error, url: maskToken(request.url) };
       if (!(error instanceof AppError))
-        parts.log.error(
-          { err: error, url: maskToken(request.url) },
-          "a WebSocket upgrade failed with an internal error",
-        );
+        parts.log.error(said, "a WebSocket upgrade failed with an internal error");
       refuse(socket, error instanceof AppError ? error : new AppError("internal"));
     }
   };

@@ -68,14 +68,8 @@ export function refuseOtherSites(request: FastifyRequest, publicBaseUrl: string 
 
 function cookieText({ name, path, isSecure }: RefreshCookie, token: string | null): string {
   const maxAge = token === null ? 0 : MAX_AGE_SECONDS;
-  const parts = [
-    `${name}=${token ?? ""}`,
-    `Path=${path}`,
-    `Max-Age=${maxAge}`,
-    "HttpOnly",
-    "SameSite=Strict",
-  ];
-  return [...parts, ...(isSecure ? ["Secure"] : [])].join("; ");
+  const cookie = `${name}=${token ?? ""}; Path=${path}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict`;
+  return isSecure ? `${cookie}; Secure` : cookie;
 }
 
 /** Set-Cookie headers that delete every cookie of that name which the browser may have sent. */

@@ -25,8 +25,7 @@ const PATH = "/v2/projects/{project_id}/members";
 export function memberOperations({ store, people }: ManagementParts): Operation[] {
   const find = async (projectId: string, personId: string) => {
     const members = await store.memberships.list(projectId);
-    const found = members.find((member) => member.personId === personId);
-    return found ? shown(found) : null;
+    return members.map(shown).find((member) => member.personId === personId) ?? null;
   };
 
   return [

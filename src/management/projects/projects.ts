@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Principal } from "../../identity/principal.ts";
 import { randomName } from "../../kit/ids.ts";
 import { AUDIT } from "../../shapes/projects.ts";
-import { NEW_PROJECT, PROJECTS } from "../../shapes/people.ts";
+import { PROJECT, PROJECTS } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { line, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
@@ -39,7 +39,7 @@ export function projectOperations({ store, people }: ManagementParts): Operation
       summary: "Create a project; you become its owner",
       access: "person",
       body: z.object({ name: line(100) }),
-      response: NEW_PROJECT,
+      response: PROJECT,
       handle: async (call) => {
         const { name } = call.body;
         const id = await create(call.principal.personId, name);

@@ -8,7 +8,7 @@ import { AppError, errorBody } from "../../model/errors.ts";
 import { headerOf } from "../../model/http-request.ts";
 import { EVENTS_HEADER } from "./hop-head.ts";
 
-/** The request that is answered, and who is told of it. */
+/** The request that is answered, and what is called then. */
 export type AnswerParts = {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -20,30 +20,30 @@ export type AnswerParts = {
   readonly onWritten: () => void;
 };
 
-/** Where an answer comes from: it is slowed down while the caller does not read. */
+/** The source of an answer, paused while the caller does not read. */
 type Source = { pause(): void; resume(): void };
 
 /** Up to here copying a body into a string costs less than a second write. */
 export const ONE_WRITE_BYTES = 16 * 1024;
-/** The largest record of TLS, and what Node reads at once: after so much, more is likely to follow in the same turn. */
+/** The largest TLS record, and what Node reads at once: after that many, more is likely to follow in the same turn. */
 const RECORD_BYTES = 16 * 1024;
 
 /** Of the connection between the nodes. */
 const OF_CONNECTION = new Set(["connection", "keep-alive", "transfer-encoding"]);
 const NOTHING = Buffer.alloc(0);
 
-/** Between last words and the end of the connection: time to be read. */
+/** Between the last bytes and the end of the connection, so that they can be read. */
 const LAST_WORD_MS = 50;
 const BREAK_OFF_MS = 1_000;
 
 /**
- * An answer of another node on its way to the caller: whatever one read brings leaves in one write, and so do several
- * reads of one turn of the event loop. What another node says is not trusted: Node throws for what cannot be sent.
+ * Forwards an answer of another node to the caller: one read becomes one write, and so do several reads of one turn of the
+ * event loop. The other node is not trusted: Node throws for headers that cannot be sent.
  */
 export class ForwardedAnswer {
   readonly #parts: AnswerParts;
   readonly #source: Source;
-  /** Until it leaves with what has come of the body. */
+  /** Not sent yet. */
   #head: ResponseHead | null = null;
   /** The last piece of the body that has come. */
   #latest: Buffer | null = null;
@@ -67,7 +67,7 @@ export class ForwardedAnswer {
     this.#latest = bytes;
   }
 
-  /** All of `read` was added: nobody else may still look at it, because its memory is freed once it is sent. */
+  /** All of `read` was added. Its memory is freed once it is sent, so no other code may use it. */
   flush(read: Buffer): void {
     const { response } = this.#parts;
     const last = this.#latest;
@@ -98,10 +98,7 @@ export class ForwardedAnswer {
     onWritten();
   }
 
-  /**
-   * It will not become whole: after its last words the connection ends, without the final chunk. Null: the other node has
-   * sent them.
-   */
+  /** Ends the connection after `lastWords`, without the final chunk. Null: the other node has sent them. */
   breakOff(lastWords: Buffer | null, clock: Clock): void {
     const { response, onWritten } = this.#parts;
     const last = lastWords ?? this.#latest ?? NOTHING;
@@ -121,7 +118,7 @@ export class ForwardedAnswer {
     const head = this.#head;
     this.#head = null;
     if (!head || response.destroyed || response.headersSent) return false;
-    // That node may end its connection for reasons of its own; the caller's ends if the rest of its body is not wanted.
+    // The caller's connection ends with the other node's only if the rest of its body is not wanted.
     response.writeHead(head.status, answerHeaders(head.headers, !request.complete, isLast()));
     onOpen();
     return true;
@@ -184,8 +181,8 @@ export function isEvents(headers: readonly string[]): boolean {
 }
 
 /**
- * The last message of such a stream whose node was lost: `event: error` with `node_lost`, as it follows on whole messages.
- * Compressed, it follows without the trailer of the member, whose check sum only the lost node knew.
+ * The last message of such a stream whose node was lost: `event: error` with `node_lost`. Compressed, the member has no
+ * trailer, because only the lost node knew the checksum.
  */
 export function lostEvent(headers: readonly string[]): Buffer {
   const body = errorBody(new AppError("node_lost"), headerOf(headers, "x-request-id") ?? "");

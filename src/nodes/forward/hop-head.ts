@@ -6,22 +6,19 @@ import type { HostedApp } from "../../model/names.ts";
 /** What a request of one node to another is for: one of the two listeners of a service, or the node itself. */
 export type Purpose = "api" | "management" | "node";
 
-/** What a node says of a request that it passes on. */
+/** What a node says about a request that it forwards. */
 export type Hop = {
   readonly purpose: Purpose;
   /** The address that its connection came from, a proxy's perhaps. */
   readonly remote: string;
   readonly httpVersion: "1.0" | "1.1";
-  /** Its body follows when it is asked for; the caller knows nothing of that. */
+  /** Its body is sent only when asked for, without the caller's knowledge. */
   readonly isHeld: boolean;
   /** The app whose host the request came to; null on the shared origin. Nodes may have different values of `app_hosts`. */
   readonly hostOf: HostedApp | null;
 };
 
-/**
- * The first header of every request between nodes. Only the first counts, and a node always writes one: what callers
- * send under that name stays behind it.
- */
+/** The first header of every request between nodes. Only the first counts: a caller's header of that name follows it. */
 const HOP_HEADER = "x-millrace-for";
 const HOP =
   /^(api|management|node) (\S{1,64}) (1\.[01]) (plain|held)(?: host (p-[a-z0-9]{1,40})\/([a-z0-9-]{1,63}))?$/;
@@ -29,20 +26,14 @@ const NO_ADDRESS = "-";
 /** A node that does not have the app answers with this as its first header, which no app can write. */
 export const MOVED_HEADER = "x-millrace-moved";
 export const MOVED_STATUS = 421;
-/**
- * The first header of an answer to another node whose body is a stream of events that the service writes itself: each of
- * its chunks is one or more whole messages, in whole blocks if it is compressed. No app can write it.
- */
+/** The first header of an event stream of the service's own, whose chunks are whole messages. No app can write it. */
 export const EVENTS_HEADER = "x-millrace-events";
-/**
- * The first trailer of such a stream that its node broke off after a last message: the node that the caller is connected
- * to ends the connection without the final chunk, and adds nothing.
- */
+/** The first trailer of such a stream that its node aborted: the caller's connection ends without the final chunk. */
 export const BROKEN_OFF_TRAILER = "x-millrace-broken-off";
 
-/** Of one connection and no other. */
+/** Headers of one connection. */
 const OF_CONNECTION = new Set(["keep-alive", "proxy-connection", "te", "transfer-encoding"]);
-/** What a Connection header says of the connection itself, and not of other headers. */
+/** Values of a Connection header that are about the connection itself, not other headers. */
 const OPTIONS = new Set(["close", "keep-alive", "upgrade", ""]);
 const EXPECT = "expect";
 const LENGTH = "content-length";
@@ -99,8 +90,8 @@ export function hopHead(
 }
 
 /**
- * Headers that are named to go no further reach the next node all the same, with the names: it reads the request as if
- * it were the first, and framed by a header that is missing it would take the body for another request.
+ * Headers that are named as hop-by-hop are forwarded with their names: the next node reads the request as if it were the
+ * first, and without a header that frames the body it would read the body as another request.
  */
 function pushNamed(headers: string[], value: string): void {
   const named = value.split(",").filter((each) => !OPTIONS.has(each.trim().toLowerCase()));
@@ -115,13 +106,13 @@ export function ownHead(path: string, bodyBytes: number): string {
   );
 }
 
-/** Tells the node that passed a request on to ask again where the app is; nothing of the request was begun. */
+/** Tells the forwarding node to look the app up again; the request was not started. */
 export function answerMoved(request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(MOVED_STATUS, [MOVED_HEADER, "1", "content-length", "0"]).end();
   if (!request.complete) request.resume();
 }
 
-/** Reads what the node before says of a request, and takes it out: what is left is the request as it came there. */
+/** Reads and removes what the forwarding node added: the request is as it came there. */
 export function takeHop(request: IncomingMessage): Hop | null {
   const { rawHeaders, headers } = request;
   const [name = "", value = ""] = rawHeaders;

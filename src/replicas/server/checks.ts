@@ -8,10 +8,7 @@ type Address = { readonly host: string; readonly port: number; readonly path?: s
 /** How long a server may take to answer a check. */
 const ANSWER_MS = 5_000;
 
-/**
- * Checks a starting server: a good status from that path or, with null, an accepted connection. Returns null, or what is
- * wrong.
- */
+/** Checks a starting server: a good status or, with null, an accepted connection. Returns null, or what is wrong. */
 export async function checkStart(
   place: ServerPlace,
   endpoint: string | null,

@@ -74,7 +74,6 @@ export class Connections {
     }
   }
 
-  /** Closes expired connections. */
   sweep(): void {
     const since = this.#clock.monotonic() - IDLE_MS;
     const isOld = ({ idleSince }: Connection): boolean => idleSince < since;
@@ -90,7 +89,6 @@ export class Connections {
     this.#idle = [];
   }
 
-  /** Ends all of them. */
   close(): void {
     this.retire();
     for (const { socket } of this.#all) socket.destroy();

@@ -8,7 +8,7 @@ import type { Outcome } from "../../model/outcome.ts";
 import type { BodySource, Call, Conversation, HttpCallRequest, ResponseSink } from "../call.ts";
 import type { Connections } from "./connections.ts";
 
-/** The result of an exchange: exactly one of these. */
+/** Exactly one of these is called. */
 export type HttpCallEvents = {
   onOutcome(call: Call, outcome: Outcome): void;
   /** The server ended the connection before its answer was whole; its process may just be ending. */
@@ -195,25 +195,17 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     const mayCarryMore = isReusable && this.#hasSentBody && !this.#request.isUpgrade;
     if (mayCarryMore && connection) this.#connections.release(connection);
     else connection?.socket.destroy();
-    this.#events.onOutcome(this.#call, {
-      kind: "responded",
-      status: head.status,
-      contentType: typeOf(head),
-      body: this.#kept?.whole() ?? null,
-      runMs: this.#runMs(),
-    });
+    this.#responded(head.status, typeOf(head), this.#kept?.whole() ?? null);
   }
 
   #onOver({ status }: ResponseHead, isCut: boolean): void {
     if (isCut) this.#events.onCut(this.#call, "The app's server ended the WebSocket without a close frame.");
-    else
-      this.#events.onOutcome(this.#call, {
-        kind: "responded",
-        status,
-        contentType: null,
-        body: null,
-        runMs: this.#runMs(),
-      });
+    else this.#responded(status, null, null);
+  }
+
+  #responded(status: number, contentType: string | null, body: Buffer | null): void {
+    const outcome = { kind: "responded", status, contentType, body, runMs: this.#runMs() } as const;
+    this.#events.onOutcome(this.#call, outcome);
   }
 
   #runMs(): number {
@@ -230,19 +222,19 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     const { body } = this.#request;
     this.#hasBegun = true;
     this.#call.traffic = this.#traffic;
-    if (Buffer.isBuffer(body)) {
-      this.#hasSentBody = true;
-      this.#traffic.requestBytes = body.length;
-      const head = this.#headText(body.length);
-      if (body.length <= ONE_WRITE_BYTES) socket.write(head + body.toString("latin1"), "latin1");
-      else {
-        socket.write(head, "latin1");
-        socket.write(body);
-      }
-      return;
+    const head = this.#headText(body.length);
+    if (!Buffer.isBuffer(body)) {
+      socket.write(head, "latin1");
+      return this.#sendPieces(body, body.length === null, socket);
     }
-    socket.write(this.#headText(body.length), "latin1");
-    this.#sendPieces(body, body.length === null, socket);
+    this.#hasSentBody = true;
+    this.#traffic.requestBytes = body.length;
+    if (body.length <= ONE_WRITE_BYTES) socket.write(head + body.toString("latin1"), "latin1");
+    else {
+      socket.write(head, "latin1");
+      socket.write(body);
+    }
+    return undefined;
   }
 
   #sendPieces(body: BodySource, isChunked: boolean, socket: Connection["socket"]): void {

@@ -11,20 +11,9 @@ import { Connections } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
 import type { Seats } from "../seats.ts";
 
-type ServerReplicaParts = {
-  readonly clock: Clock;
-  readonly events: ReplicaEvents<Call>;
-  readonly checks: Pick<CustomRuntimeConfig, "healthcheckEndpoint" | "readycheckEndpoint">;
-  /** What it printed, to explain a failed start. */
-  readonly lines: LastLines;
-};
-
-type Listening = Extract<ServerPlace, { kind: "listening" }>;
-
 /** Every third heartbeat includes a health check. */
 const CHECK_ROUNDS = 3;
 const MAX_FAILED_CHECKS = 3;
-/** How often a starting server is checked. */
 const FIRST_LOOK_MS = 20;
 const LAST_LOOK_MS = 250;
 /** How long a server without calls may take to end. */
@@ -38,12 +27,13 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   readonly isWorn = false;
   isSilent = false;
   readonly #events: ReplicaEvents<Call>;
-  readonly #checks: ServerReplicaParts["checks"];
+  readonly #checks: CustomRuntimeConfig;
+  /** What it printed, to explain a failed start. */
   readonly #lines: LastLines;
   readonly #connections: Connections;
   #nextId = 1;
   #farewell: Timer | null = null;
-  /** What its last check before it was ready found. */
+  /** The result of its last check before it was ready. */
   #fault = "nothing listens on its port";
   #rounds = 0;
   #failedChecks = 0;
@@ -53,7 +43,13 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   /** Signals that no call is left. */
   readonly #lastEnded = new Condition();
 
-  constructor(id: string, { clock, events, checks, lines }: ServerReplicaParts) {
+  constructor(
+    id: string,
+    clock: Clock,
+    events: ReplicaEvents<Call>,
+    checks: CustomRuntimeConfig,
+    lines: LastLines,
+  ) {
     super(id, clock, events);
     this.#events = events;
     this.#checks = checks;
@@ -71,7 +67,8 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   }
 
   protected describeTimeout(initSeconds: number) {
-    const why = this.obstacle() ?? this.#lines.obstacle ?? this.#fault;
+    const { unheard } = this.#lines;
+    const why = this.obstacle() ?? (unheard ? `it ${unheard.why}` : this.#fault);
     const message = `the app's server was not ready within deployment_initialization_timeout (${initSeconds} s): ${why}`;
     return { message, traceback: this.#lines.above(message) };
   }
@@ -136,7 +133,6 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     onUnsent: (call: Call): void => this.#giveBack(call),
   };
 
-  /** Tells WebSocket clients that it ends. */
   #retireCalls(): void {
     for (const { exchange } of this.calls.values()) exchange?.retire();
   }
@@ -162,7 +158,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     this.#events.onOutcome(call, outcome);
   }
 
-  /** Its answer broke off: because the process ended, which is reported a moment later, or because of the server. */
+  /** Its answer was cut off: because the process ended, which is reported a moment later, or because of the server. */
   async #explain(call: Call, message: string): Promise<void> {
     const exited = this.process?.exited;
     if (exited && (await withTimeout(LAST_WORDS_MS, exited, this.clock))) return;
@@ -207,7 +203,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     }
   }
 
-  #becomeReady(place: Listening): void {
+  #becomeReady(place: Extract<ServerPlace, { kind: "listening" }>): void {
     if (!this.move("ready")) return;
     this.#connections.know(place);
     if (place.isFixed) {
@@ -275,12 +271,9 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
   #earlyEnd({ detail }: Exit): InitFailure | null {
     if (this.isCondemned || this.#isKilled) return null;
     const message = `The app's server ended before it was ready (${detail})${this.#lines.lastWords()}`;
-    const { portInUse } = this.#lines;
-    return {
-      message,
-      traceback: this.#lines.above(message),
-      ...(portInUse !== null && { portInUse }),
-    };
+    // The port that it could not listen on, unless it is the one for its calls.
+    const portInUse = this.#lines.unheard?.port ?? null;
+    return { message, traceback: this.#lines.above(message), ...(portInUse !== null && { portInUse }) };
   }
 }
 
@@ -294,17 +287,12 @@ const CANNOT_LISTEN = /^\[millrace\] (cannot listen on (?:TCP port (\d{1,5})|POR
 class LastLines {
   readonly #lines: string[] = [];
   /** Why it could not listen on a port, and which one; null if unknown. */
-  #unheard: { readonly why: string; readonly port: number | null } | null = null;
-
-  /** The port that it could not listen on, unless it is the one for its calls. */
-  get portInUse(): number | null {
-    return this.#unheard?.port ?? null;
-  }
+  unheard: { readonly why: string; readonly port: number | null } | null = null;
 
   add(text: string): void {
     if (text.trim() === "") return;
     const [, why, port] = CANNOT_LISTEN.exec(text.slice(0, MAX_CHARS)) ?? [];
-    if (why !== undefined) this.#unheard = { why, port: port === undefined ? null : Number(port) };
+    if (why !== undefined) this.unheard = { why, port: port === undefined ? null : Number(port) };
     this.#lines.push(text.slice(0, MAX_CHARS));
     if (this.#lines.length > MAX_LINES) this.#lines.shift();
   }
@@ -312,15 +300,9 @@ class LastLines {
   /** The last line and why it could not listen, to complete a sentence. */
   lastWords(): string {
     const last = this.#lines.at(-1);
-    const why = this.#unheard?.why;
+    const why = this.unheard?.why;
     if (why === undefined) return last === undefined ? "." : `: ${last}`;
     return last === undefined || last.endsWith(why) ? `: it ${why}.` : `: ${last}. It ${why}.`;
-  }
-
-  /** Why it could not listen on a port; null if unknown. */
-  get obstacle(): string | null {
-    const why = this.#unheard?.why;
-    return why === undefined ? null : `it ${why}`;
   }
 
   /** All lines, with that message below. */
@@ -340,7 +322,7 @@ export function serverReplicas(
     mayBeSingle: true,
     open: (id, events) => {
       const lines = new LastLines();
-      const replica: ServerReplica = new ServerReplica(id, { clock, events, checks, lines });
+      const replica: ServerReplica = new ServerReplica(id, clock, events, checks, lines);
       const started = seats.serve({
         onLog: (line) => {
           // They only explain a failed start.

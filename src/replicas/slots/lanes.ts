@@ -57,7 +57,6 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     return true;
   }
 
-  /** Empties the queue. */
   takeAll(): C[] {
     const calls = this.#items.slice(this.#head).filter((call) => call !== undefined);
     this.#items = [];
@@ -77,7 +76,6 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
   /** Callers that were served before a waiting backlog since its last turn. */
   #passedBy = 0;
 
-  /** Calls waiting in both lanes. */
   get size(): number {
     return this.callers.size + this.backlog.size;
   }
@@ -108,7 +106,6 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
     return this.#laneOf(call).remove(call);
   }
 
-  /** Empties both lanes. */
   takeAll(): C[] {
     return [...this.callers.takeAll(), ...this.backlog.takeAll()];
   }

@@ -322,10 +322,7 @@ export class Slots<C extends SlotCall> {
 const TICK_MS = 10;
 const IDLE_TICKS = 100;
 
-/**
- * Checks all calls of a pool on one timer: a timer per call would cost more than many calls. It runs while there are
- * calls, and a second longer.
- */
+/** Checks all calls of a pool on one timer, because timers per call are costly; stops after an idle second. */
 export class Watch {
   /** How many calls have arrived so far. */
   arrivals = 0;

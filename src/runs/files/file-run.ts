@@ -21,7 +21,6 @@ export type FileRunRequest = {
   readonly caller: RunCaller | null;
 };
 
-/** The record of a file run that is about to start. */
 export function startedRun(
   { fileName, functionName, ip, caller }: FileRunRequest,
   { id, appNumber, createdAt }: Pick<Run, "id" | "appNumber" | "createdAt">,
@@ -47,7 +46,6 @@ export function startedRun(
 /** How a file's run ended: by itself, or from outside. */
 export type FileRunEnd = ProgramEnd | "timed_out" | "cancelled" | "interrupted";
 
-/** The record with its end. */
 export function endedRun(run: Run, end: FileRunEnd, now: number): Run {
   return { ...endRun(run, fateOf(end), now), runMs: Math.max(0, now - (run.startedAt ?? now)) };
 }
@@ -86,7 +84,6 @@ type FileStart = {
   readonly python: AppPython;
   /** Its environment variables, without those for folders of this machine. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Where the file is. */
   readonly folder: string;
   readonly storage: string;
   /** Its home behind walls; null if it has the service's. */
@@ -97,7 +94,6 @@ type FileStart = {
   readonly sockets: { readonly network: Network; readonly unixSockets: boolean };
 };
 
-/** The program that runs a file. */
 export function keptFile(start: FileStart): Omit<Program, "held" | "onLine"> {
   const { file, data, python, variables, folder, storage, scratch, user, walls, sockets } = start;
   const { environment, fileName, functionName } = file;

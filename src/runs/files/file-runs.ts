@@ -30,7 +30,6 @@ export type FileRunsParts = {
   readonly storage: Pick<StorageFolders, "make" | "userOf">;
   /** The service's own interpreter. */
   readonly python: string;
-  /** Null for none. */
   readonly walls: AppWalls | null;
   readonly limits: AppLimits | null;
   /** This process, among those that share the database. */

@@ -11,7 +11,6 @@ import { deliveryHeaders, openSecret, SecretUnreadable, type SigningSecrets } fr
 import type { Waiting } from "./queueing.ts";
 import { GAPS_MS, nextWaitMs } from "./schedule.ts";
 
-/** A delivery that this service has claimed. */
 export type ClaimedDelivery = Delivery & { readonly projectId: string };
 
 export type DelivererOptions = SenderOptions & {
@@ -59,10 +58,7 @@ export class Courier {
     this.#parts = parts;
   }
 
-  /**
-   * Calls `onEnd` as soon as the attempt is over, before it is recorded: whether the host answered, or null if that is
-   * unknown.
-   */
+  /** Calls `onEnd` before the attempt is recorded: whether the host answered, or null if that is unknown. */
   async deliver(delivery: ClaimedDelivery, onEnd: OnEnd): Promise<void> {
     const { clock, steadyClock, sender, signal } = this.#parts;
     const { bodyBlob } = delivery;

@@ -135,7 +135,6 @@ export class Sender {
     }
   }
 
-  /** Closes idle connections. */
   close(): void {
     this.#http.destroy();
     this.#https.destroy();

@@ -86,6 +86,8 @@ export function followSigningSecrets(
   changes.onReset(() => secrets.forget(null));
 }
 
+type SecretParts = { readonly store: Store; readonly seal: Seal; readonly clock: Clock };
+
 /** A signing secret as its maker sees it, once. */
 type MadeSecret = { readonly id: string; readonly createdAt: number; readonly secret: string };
 
@@ -111,20 +113,16 @@ const KNOWN_MS = 5_000;
 
 /** The secrets that a project's deliveries are signed with; stored sealed. */
 export class SigningSecrets {
-  readonly #store: Store;
-  readonly #seal: Seal;
-  readonly #clock: Clock;
+  readonly #parts: SecretParts;
   readonly #known = new Map<string, { readonly secrets: Promise<string[]>; readonly until: number }>();
 
-  constructor({ store, seal, clock }: { readonly store: Store; readonly seal: Seal; readonly clock: Clock }) {
-    this.#store = store;
-    this.#seal = seal;
-    this.#clock = clock;
+  constructor(parts: SecretParts) {
+    this.#parts = parts;
   }
 
   /** Those in use now, oldest first; a project's first one is made when it is needed. */
   async active(projectId: string): Promise<readonly string[]> {
-    const now = this.#clock.monotonic();
+    const now = this.#parts.clock.monotonic();
     const known = this.#known.get(projectId);
     if (known && known.until > now) return await known.secrets;
     for (const [id, { until }] of this.#known) if (until <= now) this.#known.delete(id);
@@ -141,17 +139,21 @@ export class SigningSecrets {
   /** Makes one; from now on every delivery carries its signature too. */
   async make(projectId: string): Promise<MadeSecret> {
     const id = `whs-${randomName(8)}`;
-    const createdAt = this.#clock.now();
+    const createdAt = this.#parts.clock.now();
     const secret = newSecret();
-    const sealedSecret = this.#seal.close(Buffer.from(secret), contextOf(id));
-    await this.#store.webhookSecrets.insert({ id, projectId, sealedSecret, createdAt });
+    const sealedSecret = this.#parts.seal.close(Buffer.from(secret), contextOf(id));
+    await this.#parts.store.webhookSecrets.insert({ id, projectId, sealedSecret, createdAt });
     this.#known.delete(projectId);
     return { id, createdAt, secret };
   }
 
   /** Ends the use of one; false when the project has no such secret in use. */
   async retire(projectId: string, id: string): Promise<boolean> {
-    const isRetired = await this.#store.webhookSecrets.retire({ id, projectId, now: this.#clock.now() });
+    const isRetired = await this.#parts.store.webhookSecrets.retire({
+      id,
+      projectId,
+      now: this.#parts.clock.now(),
+    });
     this.#known.delete(projectId);
     return isRetired;
   }
@@ -163,12 +165,12 @@ export class SigningSecrets {
   }
 
   async #read(projectId: string): Promise<string[]> {
-    const rows = await this.#store.webhookSecrets.list(projectId);
+    const rows = await this.#parts.store.webhookSecrets.list(projectId);
     const active = rows.filter(({ retiredAt }) => retiredAt === null);
     active.sort((a, b) => a.createdAt - b.createdAt);
     if (active.length === 0) return [(await this.make(projectId)).secret];
     return active.map(({ id, sealedSecret }) =>
-      openSecret(this.#seal, sealedSecret, contextOf(id)).toString(),
+      openSecret(this.#parts.seal, sealedSecret, contextOf(id)).toString(),
     );
   }
 }

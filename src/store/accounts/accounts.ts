@@ -1,7 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, write } from "../operation.ts";
+import { read, type Row, write } from "../operation.ts";
 import { all, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 import { voidInvitations } from "./invitations.ts";
 
 export type ServiceAccount = Row<"serviceAccounts">;
@@ -68,8 +67,8 @@ export const accounts = {
 
   /**
    * False if the project has no such account, if it is revoked, or if its limits are not `limitsBefore`. An expiry is
-   * never postponed, and an account of role `call` keeps that role, because its tokens may be public. The invitations of
-   * an account that gets fewer rights or an earlier expiry are void.
+   * never postponed, and role `call` is kept, because its tokens may be public. An account with fewer rights loses its
+   * invitations.
    */
   update: write(async (session, { id, projectId, change, limitsBefore }: AccountUpdate): Promise<boolean> => {
     const { expiresAt, role } = change;
@@ -87,8 +86,8 @@ export const accounts = {
   }),
 
   /**
-   * Stores another token and extends the account to its expiry; the account's earlier tokens expire at `othersEndAt`.
-   * False if the project has no such account, or if it is revoked.
+   * Stores another token, and extends the account to its expiry; earlier tokens expire at `othersEndAt`. False if the
+   * project has no such account, or if it is revoked.
    */
   rotate: write(async (session, input: Rotation): Promise<boolean> => {
     const { db } = session;

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { setMeta } from "../meta.ts";
-import { read, write } from "../operation.ts";
+import { read, type Row, write } from "../operation.ts";
 import { doNothing, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 
 /** One line of the audit log; `entry` is JSON, `hash` covers it and the hash before it. */
 export type AuditEntry = Row<"auditEntries">;

@@ -1,8 +1,7 @@
 import type { MemberRole } from "../../model/roles.ts";
 import { noteChange } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { all, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 import { isTaken, type Person, prove } from "./people.ts";
 
 /** Lets the holder of its secret become a member of one project, once. Of the secret, a hash is stored. */
@@ -78,8 +77,8 @@ export const invitations = {
   }),
 
   /**
-   * Stores a person and makes them a member. Stores no one if the secret is not valid (null), or if another person signs
-   * in with that address and password (`taken`): then the secret stays valid.
+   * Stores a person and makes them a member. Stores no one if the secret is not valid (null), or if another person
+   * signs in with that address and password (`taken`): then the secret stays valid.
    */
   signUp: write(async (session, { person, ...secret }: SignUp): Promise<Joined | "taken" | null> => {
     const open = await findOpen(session, secret);

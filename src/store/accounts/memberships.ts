@@ -1,8 +1,7 @@
 import type { Project } from "../../model/app.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 import { lockProject, voidInvitations } from "./invitations.ts";
 
 /** Projects, which own apps and service accounts. */

@@ -1,7 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 
 /** A person who signs in. Of the password, only a derived key is stored. */
 export type Person = Row<"people">;
@@ -72,7 +71,7 @@ export const people = {
     return person ? await changeSignIn(session, change, person.email) : "stale";
   }),
 
-  /** Gives a person another address, which is not proven yet. */
+  /** Changes a person's address; the new one is not proven yet. */
   setEmail: write(
     async (session, { email, ...change }: Change & Pick<Person, "email">): Promise<PersonChange> =>
       await changeSignIn(session, change, email, { email, provenAt: null }),

@@ -1,7 +1,6 @@
 import { all, firstOf } from "../queries.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
-import type { Row } from "../schema/schema.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 
 // Secrets of apps, secrets that sign webhooks, and keys that sign tokens: all are sealed before they are passed here.
 

@@ -1,7 +1,6 @@
 import { isNoted, noteChange } from "../nodes/changes.ts";
-import { read, write } from "../operation.ts";
+import { read, type Row, write } from "../operation.ts";
 import { all, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 import type { Membership } from "./memberships.ts";
 
 /** A person who is signed in somewhere. Of the refresh token, only hashes are stored. */

@@ -32,7 +32,7 @@ export const appStorage = {
       (table) => sql`exists (select 1 from ${sql.table(table)} as t where t.app_number = a.number)`,
     );
     // Postgres returns a sum of bigints as text.
-    const { rows } = await sql<StoredApp>`
+    const { rows } = await sql<Omit<StoredApp, "isDeleted"> & { readonly isDeleted: unknown }>`
       select a.number, a.project_id, a.name, a.deleted_at is not null as is_deleted,
         (select cast(coalesce(sum(t.bytes), 0) as bigint) from log_usage as t where t.app_number = a.number) as log_bytes,
         (select count(*) from builds as t where t.app_number = a.number) as builds

@@ -3,9 +3,8 @@ import type { App } from "../../model/app.ts";
 import { hashedLabel, type HostedApp } from "../../model/names.ts";
 import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { isNoted } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, firstOf } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
 

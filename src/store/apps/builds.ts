@@ -2,9 +2,8 @@ import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { BUILD_STAGES, BUILD_STATUSES, buildStatusesBefore, isFinalBuild } from "../../model/build.ts";
 import type { Build, BuildLine, BuildStatus } from "../../model/build.ts";
 import { LOG_STREAMS } from "../../model/log-line.ts";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { chunks, doNothing, firstOf, isDone } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
 
 /** A build with the options of its deploy, as JSON. */
 export type StoredBuild = Build & { readonly payload: string };

@@ -1,9 +1,8 @@
 import { all, firstOf } from "../queries.ts";
-import type { Row } from "../schema/schema.ts";
+import { heavyRead, packedWrite, read, type Row, type Session, write } from "../operation.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { FIRST_TAG, LOG_STREAMS, logIdAt, type LogLine, type LogStream } from "../../model/log-line.ts";
 import { packColumns } from "../column-batch.ts";
-import { heavyRead, packedWrite, read, type Session, write } from "../operation.ts";
 
 /** A part of an app's log, to be searched in one direction. */
 export type LogScan = {
@@ -20,7 +19,7 @@ export type LogScan = {
   readonly search?: string;
   /** How many lines at most are given. */
   readonly limit: number;
-  /** How many lines at most are looked at. */
+  /** How many lines to read at most. */
   readonly scanLimit: number;
 };
 
@@ -33,10 +32,7 @@ const SOURCES = {
     lineNumber: (line: LogLine) => line.lineNumber,
     stream: (line: LogLine) => LOG_STREAMS.indexOf(line.stream),
   },
-  texts: {
-    replicaId: (line: LogLine) => line.replicaId,
-    text: (line: LogLine) => line.text,
-  },
+  texts: { replicaId: (line: LogLine) => line.replicaId, text: (line: LogLine) => line.text },
   uuids: { id: (line: LogLine) => line.id },
   blobs: { runId: ({ runId }: LogLine) => (runId === null ? null : uuidBytes(runId)) },
 };
@@ -120,7 +116,7 @@ export const logs = {
   }),
 };
 
-/** Whether lines are looked at one by one, for something that no key finds. */
+/** Whether lines have to be read one by one, because no index covers the query. */
 export function isSearch({ replicaId, stream, search }: Omit<LogScan, "limit" | "scanLimit">): boolean {
   return search !== undefined || stream !== undefined || replicaId !== undefined;
 }

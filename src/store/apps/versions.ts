@@ -1,11 +1,10 @@
-import type { Row } from "../schema/schema.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { FunctionSignature, ScalingOverrides, Version, VersionBlobs } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { noteChange } from "../nodes/changes.ts";
-import { read, type Session, write } from "../operation.ts";
 import { all, doNothing, firstOf, isDone } from "../queries.ts";
 import { isUnfinished } from "../runs/run-columns.ts";
 

@@ -3,7 +3,7 @@ import { AppError } from "../../model/errors.ts";
 import type { AppPlace } from "../../model/node.ts";
 import { noteChange } from "./changes.ts";
 import { unfinishedApps } from "../apps/builds.ts";
-import { isAlive, isDead, isStaying, type Judgement } from "./nodes.ts";
+import { isAlive, isDead, type Judgement } from "./nodes.ts";
 import { read, type Session, write } from "../operation.ts";
 
 /** An app that a node owns, and the fence of its ownership. */
@@ -20,9 +20,8 @@ type Handover = OwnedApp & { readonly from: string; readonly to: string | null }
 type TakeQuery = Judgement & { readonly appNumbers: readonly number[]; readonly owner: string };
 
 /**
- * Which node owns which app. A node that takes an app increments its fence, and later writes about the app carry the
- * fence, so a node that has lost the app changes nothing. Ownership lasts as long as the node's lease; it is not renewed
- * for each app.
+ * Which node owns which app. A node that takes an app increments its fence, and writes with an older fence change
+ * nothing. Ownership lasts as long as the node's lease.
  */
 export const appOwners = {
   /** The owners of the apps with those names; unknown names are left out. */
@@ -89,15 +88,15 @@ export const appOwners = {
   }),
 
   /**
-   * Hands an app over to another living node that is not leaving, or with null to none; returns the new fence, null if
-   * there is no such node or `from` no longer owns the app.
+   * Hands an app over to a living node that is not leaving, or to none; returns the new fence, null if that is
+   * impossible.
    */
   handOver: write(async (session, { appNumber, fence, from, to }: Handover): Promise<number | null> => {
     const row = await session.db
       .updateTable("apps")
       .set((eb) => ({ owner: to, fence: eb("fence", "+", 1) }))
       .where(all({ number: appNumber, owner: from, fence }))
-      .$if(to !== null, (query) => query.where((eb) => isStaying(session, eb.val(to))))
+      .$if(to !== null, (query) => query.where((eb) => isAlive(session, eb.val(to), true)))
       .returning("fence")
       .executeTakeFirst();
     if (!row) return null;
@@ -122,7 +121,10 @@ export async function holdsApp(
   return rows.length === 1;
 }
 
-/** Throws `app_moved` if the node no longer owns the app, or `app_not_found` if the app is deleted. A single service passes null. */
+/**
+ * Throws `app_moved` if the node no longer owns the app, or `app_not_found` if the app is deleted. A single service
+ * passes null.
+ */
 export async function requireApp(
   session: Session,
   appNumber: number,

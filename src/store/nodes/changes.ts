@@ -2,8 +2,8 @@ import { type Change as RowChange, chunks, isDone } from "../queries.ts";
 import { read, type Session, write } from "../operation.ts";
 
 /**
- * The topic of a change. Its subject is an app's number, the id of an account, person, project or node, a project's id
- * for webhook secrets, `project/app number` for secrets (0 for the whole project), and empty for keys.
+ * Its subject is an app's number, the id of an account, person, project or node, a project's id for webhook secrets,
+ * `project/app number` for secrets (0 for the whole project), and empty for keys.
  */
 export type Topic =
   | "account"
@@ -49,10 +49,7 @@ type Answer = ChangePosition & { readonly changes: readonly Change[]; readonly i
 
 /** How services that share a database tell each other what they changed. Only for Postgres. */
 export const changes = {
-  /**
-   * What was committed since that position, each change once, whatever the order of the transactions; with null only the
-   * present position.
-   */
+  /** What was committed since that position, each change once; with null only the present position. */
   since: read(async ({ db, sql, databaseNow }, from: ChangePosition | null): Promise<News> => {
     const before = sql`${from?.snapshot ?? null}::pg_snapshot`;
     const { rows } = await sql<Answer>`

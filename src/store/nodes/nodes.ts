@@ -1,8 +1,7 @@
 import type { Expression, RawBuilder, SqlBool } from "kysely";
-import { read, type Session, write } from "../operation.ts";
+import { read, type Row, type Session, write } from "../operation.ts";
 import type { NodeDetails, ServiceNode } from "../../model/node.ts";
 import { isNoted, noteChange } from "./changes.ts";
-import type { Row } from "../schema/schema.ts";
 
 /** The owner of a lease, and how long it lasts from now by the database's clock. */
 type Lease = { readonly owner: string; readonly leaseMs: number };
@@ -12,15 +11,11 @@ const MAX_LEASE_MS = 60_000;
 
 /** Renews the owner's lease, which covers everything it holds; returns the database's time. */
 async function renewLease({ db, sql, databaseNow }: Session, { owner, leaseMs }: Lease): Promise<number> {
-  const { leaseUntil } = await db
-    .insertInto("owners")
-    .values({ id: owner, leaseUntil: sql<number>`${databaseNow} + ${leaseMs}` })
-    .onConflict((conflict) =>
-      conflict.column("id").doUpdateSet((eb) => ({ leaseUntil: eb.ref("excluded.leaseUntil") })),
-    )
-    .returning("leaseUntil")
-    .executeTakeFirstOrThrow();
-  return leaseUntil - leaseMs;
+  const { rows } = await sql<{ leaseUntil: number }>`
+    insert into owners (id, lease_until) values (${owner}, ${databaseNow} + ${leaseMs})
+    on conflict (id) do update set lease_until = excluded.lease_until returning lease_until
+  `.execute(db);
+  return rows[0]!.leaseUntil - leaseMs;
 }
 
 /** Shortens leases that end too late: the clock was set back, and dead owners would count as alive until then. */
@@ -29,10 +24,15 @@ async function shortenLeases({ db, sql, databaseNow }: Session): Promise<void> {
   await db.updateTable("owners").set({ leaseUntil: latest }).where("leaseUntil", ">", latest).execute();
 }
 
-/** Whether the owner in that column is alive. */
-export function isAlive({ sql, databaseNow }: Session, owner: Expression<unknown>): RawBuilder<SqlBool> {
+/** Whether that owner is alive, and with `isStaying` not leaving. */
+export function isAlive(
+  { sql, databaseNow }: Session,
+  owner: Expression<unknown>,
+  isStaying = false,
+): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
     select 1 from owners where owners.id = ${owner} and owners.lease_until > ${databaseNow}
+      ${isStaying ? sql`and owners.leaving_at is null` : sql``}
   )`;
 }
 
@@ -50,14 +50,6 @@ export function isDead(session: Session, owner: string, { dead, mayJudge }: Judg
   const isNamed = dead.length > 0 ? sql`${sql.ref(owner)} in (${sql.join(dead)})` : sql`1 = 0`;
   const isExpired = mayJudge ? sql`not ${isAlive(session, sql.ref(owner))}` : sql`1 = 0`;
   return sql<SqlBool>`(${isNamed} or ${isExpired})`;
-}
-
-/** Whether a node is alive and not leaving. */
-export function isStaying({ sql, databaseNow }: Session, node: Expression<unknown>): RawBuilder<SqlBool> {
-  return sql<SqlBool>`exists (
-    select 1 from owners
-    where owners.id = ${node} and owners.lease_until > ${databaseNow} and owners.leaving_at is null
-  )`;
 }
 
 /** A heartbeat, with what other nodes need to know about the node. */

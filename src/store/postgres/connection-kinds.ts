@@ -1,27 +1,30 @@
 import { ANSWER_MS, type PoolLimits } from "./connections.ts";
 
-/** Reads that share connections. */
-type ReadKind = "runs" | "lines" | "places" | "own" | "rest";
-
 // A caller waits for these: with the time to get a connection, they time out within 5 s, like writes.
 const TIMES = { waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS } as const;
 
 /**
- * The limits of each kind. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) blocks all its readers:
- * readers of runs must not block the check of tokens.
+ * The limits of each kind. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) blocks all its
+ * readers, but not those of other kinds.
  */
-export const READ_LIMITS: Readonly<Record<ReadKind, PoolLimits>> = {
-  /** Runs, and what is stored of them. */
+export const READ_LIMITS = {
+  /** Runs and their contents. */
   runs: { max: 2, ...TIMES },
   /** Logs of apps and builds, and the audit log. */
   lines: { max: 1, ...TIMES },
-  /** Which node owns an app, and which app has a host. Callers need no token for these: one statement at a time, for many names. */
+  /**
+   * Which node owns an app, and which app has a host. Callers need no token for these: one statement at a time, for
+   * many names.
+   */
   places: { max: 1, ...TIMES },
   /** The service's own reads, perhaps of large tables. No caller waits for them. */
   own: { max: 2, waitMs: 5_000, statementMs: 10_000 },
   /** All other reads, which are small: tokens, people, apps and their versions. */
   rest: { max: 3, ...TIMES },
-};
+} as const satisfies Record<string, PoolLimits>;
+
+/** Reads that share connections. */
+type ReadKind = keyof typeof READ_LIMITS;
 
 const READ_KINDS: Readonly<Record<Exclude<ReadKind, "places" | "rest">, readonly string[]>> = {
   runs: ["deliveries", "keys", "payloads", "runs", "transcripts"],
@@ -29,11 +32,13 @@ const READ_KINDS: Readonly<Record<Exclude<ReadKind, "places" | "rest">, readonly
   own: ["claims", "nodes", "retention", "runBlobs"],
 };
 
-const BY_GROUP = new Map(
-  (Object.keys(READ_KINDS) as (keyof typeof READ_KINDS)[]).flatMap((kind) =>
-    READ_KINDS[kind].map((group): [string, ReadKind] => [group, kind]),
-  ),
-);
+const BY_GROUP = inverted(READ_KINDS);
+
+/** The kind of each name. */
+function inverted<Kind extends string>(kinds: Readonly<Record<Kind, readonly string[]>>): Map<string, Kind> {
+  const all = Object.keys(kinds) as Kind[];
+  return new Map(all.flatMap((kind) => kinds[kind].map((name) => [name, kind])));
+}
 
 /** Operations of other groups. */
 const OWN = new Set([
@@ -51,15 +56,12 @@ export function readKind(name: string): ReadKind {
   return BY_GROUP.get(name.slice(0, name.indexOf("."))) ?? "rest";
 }
 
-/** Writes that share connections. */
-type WriteKind = "lease" | "accept" | "keyed" | "claim" | "end" | "keep" | "manage";
-
 /**
  * The limits of each kind. A kind that waits, for a locked table or a disk, never uses the connections of another: a
- * service that cannot renew its lease loses all its runs to another service. Writes that a caller waits for time out within
- * 5 s, including the time to get a connection unless something else limits that; other writes may take longer.
+ * service that cannot renew its lease loses all its runs. Writes with a caller time out within 5 s; others may take
+ * longer.
  */
-export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
+export const WRITE_LIMITS = {
   /** The heartbeat. If its connection is lost, it times out before the next one is due. */
   lease: { max: 1, waitMs: 1_800, statementMs: 1_700, answerMs: 1_800 },
   /** Batches of accepted runs, one after the other, and of those in doubt. */
@@ -74,7 +76,10 @@ export const WRITE_LIMITS: Readonly<Record<WriteKind, PoolLimits>> = {
   keep: { max: 3, waitMs: 5_000, statementMs: 30_000 },
   /** All other writes: the changes of people and deploys. */
   manage: { max: 3, waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS },
-};
+} as const satisfies Record<string, PoolLimits>;
+
+/** Writes that share connections. */
+type WriteKind = keyof typeof WRITE_LIMITS;
 
 const WRITE_KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string[]>> = {
   lease: ["nodes.renew"],
@@ -109,11 +114,7 @@ const WRITE_KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string
   ],
 };
 
-const BY_NAME = new Map(
-  (Object.keys(WRITE_KINDS) as (keyof typeof WRITE_KINDS)[]).flatMap((kind) =>
-    WRITE_KINDS[kind].map((name): [string, WriteKind] => [name, kind]),
-  ),
-);
+const BY_NAME = inverted(WRITE_KINDS);
 
 /** The names of all operations that are not of the kind `manage`. */
 export const SORTED_WRITES: readonly string[] = [...BY_NAME.keys()];

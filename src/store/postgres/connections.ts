@@ -1,15 +1,14 @@
 import { type Client, Pool, type PoolClient, types } from "pg";
 import type { Kysely } from "kysely";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema } from "../operation.ts";
 import { createKysely, drop, StatementNames } from "./dialect.ts";
 import { clientClass } from "./hosts.ts";
 
 const INT8 = 20;
 
 /**
- * How long the server keeps an idle transaction of ours: its connection has died, or its service is suspended. Its locks,
- * perhaps on the row of a lease, block other services' writes. This is shorter than their time limits, so that a suspended
- * service causes no refusals there.
+ * How long the server keeps an idle transaction, whose connection or service may be dead: its locks block other
+ * services. Shorter than their time limits, so that a suspended service causes no refusals there.
  */
 export const IDLE_MS = 3_000;
 
@@ -24,8 +23,8 @@ export type PoolLimits = {
 };
 
 /**
- * How long to wait for an answer that a caller or the next heartbeat needs. This is for a single connection that dies; if
- * none is answered, the breaker drops all of them half a second earlier.
+ * How long a caller or the heartbeat waits on a single connection that dies; if none is answered, the breaker drops all
+ * half a second earlier.
  */
 export const ANSWER_MS = 4_750;
 
@@ -89,8 +88,8 @@ export class Connections {
   }
 
   /**
-   * Drops all connections and the calls that wait for their answers; the next call opens a new one. The old ones might wait
-   * forever even if the server answers again: their packets were lost, or it is another server.
+   * Drops all connections and the calls that wait for their answers, which might never come; the next call opens a new
+   * pool.
    */
   abandon(): void {
     this.#opened?.abandon();

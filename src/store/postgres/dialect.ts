@@ -3,7 +3,7 @@ import type pg from "pg";
 import { DatabaseError } from "pg";
 import { CamelCasePlugin, Kysely, PostgresAdapter, PostgresDialect } from "kysely";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema } from "../operation.ts";
 import { afterRunning } from "../../kit/clock.ts";
 import { beforeConnecting, isConnectionLost, isReadOnly, isSilence, ofQuery } from "./errors.ts";
 
@@ -22,8 +22,8 @@ const STALE_STATE = "0A000";
 const STALE_WORDS = /cached plan/i;
 
 /**
- * The names of prepared statements, which take the server half the time (0.7 ms instead of 1.6 to store a run). A name is
- * derived from the text, so that it means the same in every session and for every service.
+ * The names of prepared statements, which take the server half the time (0.7 ms instead of 1.6 to store a run). They
+ * are derived from the text, so that they mean the same in every session.
  */
 export class StatementNames {
   readonly #names = new Map<string, string>();
@@ -69,7 +69,7 @@ function isStale(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === STALE_STATE && STALE_WORDS.test(error.message);
 }
 
-/** A source of connections: what is used of a pool. */
+/** A source of connections: the part of a pool that is used. */
 type Lender = Pick<pg.Pool, "options"> & { connect(): Promise<pg.PoolClient>; end(): Promise<void> };
 
 /** How sessions are used. */
@@ -136,8 +136,8 @@ function isReadOnlyForLong(client: pg.PoolClient, error: unknown): boolean {
 }
 
 /**
- * Kysely returns every connection to the pool as usable. This one remembers that it is lost: the following rollback does
- * not wait for a silent server again, and the pool closes the connection.
+ * Kysely returns every connection to the pool as usable. This one remembers that it is lost: no rollback waits for a
+ * silent server, and the pool closes it.
  */
 function watch(client: pg.PoolClient, { names, atBegin, answerMs }: SessionUse): PostgresPoolClient {
   let loss: Error | null = null;

@@ -60,9 +60,8 @@ export function isReadOnly(error: unknown): boolean {
 }
 
 /**
- * Turns errors of the server or the connection into `storage_unavailable`, or `in_doubt` if a write may have been committed;
- * returns other errors unchanged. A write that was sent is in doubt unless the server's answer proves that it was rolled
- * back.
+ * Turns errors of the server or the connection into `storage_unavailable`, or into `in_doubt` for a write that was sent
+ * without proof that it was rolled back; returns other errors unchanged.
  */
 export function translateError(error: unknown, mode: Operation<never, unknown, never>["mode"]): unknown {
   if (!isOfStorage(error)) return error;
@@ -71,8 +70,8 @@ export function translateError(error: unknown, mode: Operation<never, unknown, n
 }
 
 /**
- * Whether the server itself reports that the statement failed and that its session continues. A server that panics may have
- * written the commit. If `lc_messages` is another language, the severity is translated and proves nothing.
+ * Whether the server reports that the statement failed and that its session continues. A server that panics may have
+ * committed; a severity in another language (`lc_messages`) proves nothing.
  */
 function provesRollback(error: Error): boolean {
   const isFailure = error instanceof DatabaseError && error.severity === "ERROR";

@@ -7,7 +7,9 @@ import { clientClass } from "./hosts.ts";
 const CHANNEL = "millrace_changes";
 /** The shortest time between two hints: each makes every service read the changes. */
 const SEND_EVERY_MS = 20;
-/** How often it checks that it still gets notifications: a connection may die silently, or a pooler may not forward them. */
+/**
+ * How often it checks that it still gets notifications: a connection may die silently, or a pooler may not forward them.
+ */
 const CHECK_EVERY_MS = 30_000;
 /** How long its own notification, or making a connection, may take. */
 const ANSWER_MS = 5_000;
@@ -15,9 +17,8 @@ const FIRST_GAP_MS = 250;
 const LONGEST_GAP_MS = 30_000;
 
 /**
- * A connection on which services tell each other that something has changed (`NOTIFY`), opened for the first listener. It
- * is only an optimisation: if it is lost, or its pooler does not forward notifications, it is reopened with backoff, and
- * hints are lost in the meantime.
+ * A connection for `NOTIFY` between services, opened for the first listener. It is only an optimisation: while it is
+ * lost, or if its pooler does not forward notifications, hints are lost, and it is reopened with backoff.
  */
 export class HintLine {
   /** Identifies its own notifications. A process id would not: a pooler has its own. */
@@ -51,9 +52,14 @@ export class HintLine {
 
   /** Notifies the other services, at most once in `SEND_EVERY_MS`. */
   send(): void {
-    this.#isDue = true;
-    if (this.#sending || this.#isClosed) return;
-    this.#sendNow();
+    if (this.#isClosed) return;
+    this.#isDue = this.#sending !== null;
+    if (this.#isDue) return;
+    this.#notify();
+    this.#sending = this.#clock.after(SEND_EVERY_MS, () => {
+      this.#sending = null;
+      if (this.#isDue) this.send();
+    });
   }
 
   /** Closes the socket at once: without a network, TCP would retry a final message for a long time. */
@@ -62,15 +68,6 @@ export class HintLine {
     for (const timer of [this.#again, this.#sending]) timer?.cancel();
     if (this.#connection) this.#lose(this.#connection);
     await this.#connecting;
-  }
-
-  #sendNow(): void {
-    this.#isDue = false;
-    this.#notify();
-    this.#sending = this.#clock.after(SEND_EVERY_MS, () => {
-      this.#sending = null;
-      if (this.#isDue) this.#sendNow();
-    });
   }
 
   /** Uses the listening connection, so that its own notification comes back. */

@@ -11,9 +11,9 @@ class NoWriterError extends Error {
 }
 
 /**
- * The client class for an address: `pg`'s own, or for several hosts a client that first finds the one that accepts writes.
- * The next connection finds a promoted standby. The host of the latest connection is used as long as it accepts writes, so
- * that another host that wrongly accepts them too gets none; at first, the hosts are preferred in their order.
+ * The client class for an address: `pg`'s own, or for several hosts a client that first finds the one that accepts
+ * writes. The latest host is preferred, so that another that wrongly accepts writes gets none; then the hosts in their
+ * order.
  */
 export function clientClass(databaseUrl: string): typeof Client {
   const urls = hostUrls(databaseUrl);
@@ -96,10 +96,7 @@ const ASKED_MS = 12_345;
 /** PgBouncer's answer to an unknown setting; if configured to ignore the setting, it does not forward it. */
 const REFUSED = "08P01";
 
-/**
- * Whether a session keeps the settings that it starts with. It does not if a pooler lends sessions for one transaction at a
- * time.
- */
+/** Whether a session keeps its initial settings: not if a pooler lends sessions for one transaction at a time. */
 export async function keepsSettings(databaseUrl: string, client: typeof Client): Promise<boolean> {
   const connection = new client({
     connectionString: databaseUrl,

@@ -1,10 +1,9 @@
 import { type Kysely, sql } from "kysely";
 import { hostUrls } from "../../config/cluster-keys.ts";
 import { AppError } from "../../model/errors.ts";
-import { type Backend, HEAVY_READ_MS, type Lane, type Session } from "../operation.ts";
+import { type Backend, HEAVY_READ_MS, type Lane, type Schema, type Session } from "../operation.ts";
 import { PROBE_BYTES, meta } from "../meta.ts";
 import { operationNamed } from "../operations.ts";
-import type { Schema } from "../schema/schema.ts";
 import { Connections, type PoolLimits, targetOf } from "./connections.ts";
 import { HintLine } from "./hint-line.ts";
 import { clientClass, keepsSettings } from "./hosts.ts";
@@ -143,9 +142,6 @@ function sessionOn(db: Kysely<Schema>): Session {
     databaseNow: sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
     tellOthers: null,
     usageSlot: USAGE_SLOT,
-    // Postgres vacuums its files itself.
-    freeBytes: () => 0,
-    giveBack: () => {},
     shareLock: sql`for share`,
     skipLocked: (table) => sql`for update of ${sql.table(table)} skip locked`,
     ...columnWriter(db),

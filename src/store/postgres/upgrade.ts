@@ -2,7 +2,7 @@ import { type Kysely, sql } from "kysely";
 import { pause, systemClock } from "../../kit/clock.ts";
 import { migrate, type Migrations } from "../schema/migrate.ts";
 import { POSTGRES_DIALECT } from "../schema/tables.ts";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema } from "../operation.ts";
 import { Connections, type PoolLimits, targetOf } from "./connections.ts";
 
 /** Why a migration waits: another service is migrating, or a table is in use. */
@@ -17,10 +17,7 @@ export type UpgradeReports = {
 const LIMITS: PoolLimits = { max: 1, waitMs: 5_000, statementMs: null };
 /** Kysely's lock. It never changes: services of all releases use it. */
 const LOCK = sql.raw("3853314791062309107");
-/**
- * How long to wait for a table. Its users queue behind the migration, so this is shorter than the time limit of running
- * services' statements.
- */
+/** How long to wait for a table: less than the time limit of services' statements, which queue behind the migration. */
 const TABLE_MS = 1_500;
 /** How long to wait before the next attempt. */
 const GAP_MS = 1_000;
@@ -30,8 +27,8 @@ const RENEW_GAP_MS = 100;
 const LOCK_TIMEOUT = "55P03";
 
 /**
- * Brings a database to this release's schema, one service at a time and in one transaction, while services of the previous
- * release continue. A large table may take long; if a table is in use, the migration is retried.
+ * Brings a database to this release's schema in one transaction, one service at a time, while services of the previous
+ * release continue. If a table is in use, the migration is retried.
  */
 export async function bringUpToDate(
   databaseUrl: string,
@@ -58,7 +55,7 @@ export async function bringUpToDate(
 
 /**
  * Ends older idle sessions of other services: their prepared statements may select all columns of a table that has more
- * columns now, which Postgres refuses. The previous release would fail each time.
+ * columns now, which Postgres refuses.
  */
 async function renewSessions(db: Kysely<Schema>): Promise<void> {
   const { rows } = await sql<{ now: string }>`select clock_timestamp()::text as now`.execute(db);

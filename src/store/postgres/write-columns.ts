@@ -1,11 +1,10 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import { type BlobColumns, type ColumnBatch, columnNames } from "../column-batch.ts";
-import type { ColumnInsert, Session, Written } from "../operation.ts";
-import type { Schema } from "../schema/schema.ts";
+import { blobStarts, type ColumnBatch, columnNames } from "../column-batch.ts";
+import type { ColumnInsert, Schema, Session, Written } from "../operation.ts";
 
 /** A column batch in the form of a table that a statement can read. */
 type ColumnTable = {
-  /** What stands after `from`: the rows as `u`, with their `ordinal` in the batch, from 1. */
+  /** For `from`: the rows as `u`, with their `ordinal` in the batch, from 1. */
   readonly source: RawBuilder<unknown>;
   /** A column's value in such a row. */
   readonly valueOf: (name: string) => RawBuilder<unknown>;
@@ -33,6 +32,8 @@ type PostgresArray = { readonly name: string; readonly type: string; readonly li
 /** A batch as arrays in text form. Written here because `pg` would escape each text again for every row. */
 export function arraysOf({ rowCount, numbers, texts, uuids, blobs }: ColumnBatch): PostgresArray[] {
   const quoted = ["NULL", ...texts.values.map(quote)];
+  const starts = blobStarts(blobs);
+  const suffixed = (suffix: string) => blobs.names.map((name) => name + suffix);
   const hex = Buffer.from(uuids.bytes.buffer, uuids.bytes.byteOffset, uuids.bytes.length).toString("hex");
   const arrays = (names: readonly string[], type: string, elementAt: (i: number) => string | number) =>
     names.map((name, column) => {
@@ -45,28 +46,10 @@ export function arraysOf({ rowCount, numbers, texts, uuids, blobs }: ColumnBatch
     ),
     ...arrays(texts.names, "text[]", (i) => quoted[texts.codes[i]!]!),
     ...arrays(uuids.names, "bytea[]", (i) => `"\\\\x${hex.slice(i * 32, i * 32 + 32)}"`),
-    ...blobArrays(blobs),
+    // Where each blob begins, from 1, and how long it is.
+    ...arrays(suffixed("Start"), "integer[]", (i) => (blobs.lengths[i]! < 0 ? "NULL" : starts[i]! + 1)),
+    ...arrays(suffixed("Length"), "integer[]", (i) => (blobs.lengths[i]! < 0 ? "NULL" : blobs.lengths[i]!)),
   ];
-}
-
-/** Where each blob begins, from 1, and how long it is; null where there is none. */
-function blobArrays({ names, lengths }: BlobColumns): PostgresArray[] {
-  const columns = names.map((name) => ({
-    name,
-    starts: [] as (number | "NULL")[],
-    lengths: [] as (number | "NULL")[],
-  }));
-  let start = 1;
-  for (const [i, length] of lengths.entries()) {
-    const column = columns[i % names.length]!;
-    column.starts.push(length < 0 ? "NULL" : start);
-    column.lengths.push(length < 0 ? "NULL" : length);
-    start += Math.max(0, length);
-  }
-  return columns.flatMap(({ name, starts, lengths }) => [
-    { name: `${name}Start`, type: "integer[]", literal: `{${starts.join()}}` },
-    { name: `${name}Length`, type: "integer[]", literal: `{${lengths.join()}}` },
-  ]);
 }
 
 function quote(text: string): string {
@@ -128,7 +111,7 @@ export function columnWriter(db: Kysely<Schema>): ColumnWriter {
   };
 }
 
-/** Gives a row for each that was written, with the bytes of its counted columns. */
+/** Returns a row for each inserted one, with the bytes of its counted columns. */
 function insertSql({ table, batch, counted = [] }: ColumnInsert): RawBuilder<unknown> {
   const { source, valueOf } = columnTable(batch);
   const names = columnNames(batch);

@@ -1,11 +1,10 @@
-import { all } from "../queries.ts";
+import { all, firstOf } from "../queries.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
-import { type ColumnInsert, read, type Session, write } from "../operation.ts";
+import { type ColumnInsert, read, type Row, type Session, write } from "../operation.ts";
 import { endRun, type Payload, type Run, type RunFate, type RunKey } from "../../model/run.ts";
 import { type ColumnBatch, packColumns } from "../column-batch.ts";
 import { type PackedPayloads, packPayloads, payloadRows } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
-import type { Row } from "../schema/schema.ts";
 
 /** The run that has an idempotency key. */
 type KeyedRun = { readonly runId: string; readonly fingerprint: Uint8Array };
@@ -18,12 +17,7 @@ type HeldKey = IdempotencyKey & { readonly runId: string };
 /** Idempotency keys, known by their hash. */
 export const keys = {
   find: read(async ({ db }, { appNumber, keyHash, since }: KeyQuery): Promise<KeyedRun | null> => {
-    const row = await db
-      .selectFrom("idempotencyKeys")
-      .select(["runId", "fingerprint"])
-      .where(all({ appNumber, keyHash }))
-      .where("createdAt", ">", since)
-      .executeTakeFirst();
+    const row = await firstOf(findKey(db, { appNumber, keyHash }).where("createdAt", ">", since));
     return row ? { runId: uuidText(row.runId), fingerprint: row.fingerprint } : null;
   }),
 
@@ -33,6 +27,10 @@ export const keys = {
     await db.deleteFrom("idempotencyKeys").where(all(held)).execute();
   }),
 };
+
+function findKey(db: Session["db"], { appNumber, keyHash }: IdempotencyKey) {
+  return db.selectFrom("idempotencyKeys").select(["runId", "fingerprint"]).where(all({ appNumber, keyHash }));
+}
 
 /** An accepted run; its owner is null if it is queued, so that any node may claim it. */
 export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
@@ -125,11 +123,7 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
       await session.insertCounted(acceptedRows(packed));
       return { kind: "accepted" };
     }
-    const holder = await session.db
-      .selectFrom("idempotencyKeys")
-      .select(["runId", "fingerprint"])
-      .where(all({ appNumber: key.appNumber, keyHash: key.keyHash }))
-      .executeTakeFirst();
+    const holder = await firstOf(findKey(session.db, key));
     // Removed between the two statements: the key is free now.
     if (!holder) continue;
     const isSame = Buffer.compare(holder.fingerprint, key.fingerprint) === 0;
@@ -139,16 +133,15 @@ export async function acceptKeyed(session: Session, packed: PackedKeyed): Promis
 
 /** One statement, so that of two concurrent requests the second waits for the first, and then fails. */
 async function takeKey({ db }: Session, { key, expiredAt }: PackedKeyed): Promise<boolean> {
-  const taken = await db
+  const { runId, fingerprint, createdAt } = key;
+  const taken = db
     .insertInto("idempotencyKeys")
     .values(key)
-    .onConflict((conflict) =>
-      conflict
+    .onConflict((conflict) => {
+      const replaced = conflict
         .columns(["appNumber", "keyHash"])
-        .doUpdateSet({ runId: key.runId, fingerprint: key.fingerprint, createdAt: key.createdAt })
-        .where("idempotencyKeys.createdAt", "<=", expiredAt),
-    )
-    .returning("createdAt")
-    .executeTakeFirst();
-  return taken !== undefined;
+        .doUpdateSet({ runId, fingerprint, createdAt });
+      return replaced.where("idempotencyKeys.createdAt", "<=", expiredAt);
+    });
+  return (await firstOf(taken.returning("createdAt"))) !== null;
 }

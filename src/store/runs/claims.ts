@@ -1,3 +1,4 @@
+import type { RawBuilder } from "kysely";
 import { all, appsFound, isDone, storedKey } from "../queries.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { isFileRun, type Payload, type Run, type RunKey } from "../../model/run.ts";
@@ -73,8 +74,8 @@ type AsyncClaim = RunKey & {
 };
 
 /**
- * Async runs that wait or are being executed. A running run has an owner, and each claim of it has a number, the fence:
- * a write with an older fence changes nothing.
+ * Async runs that wait or are executed. A running run has an owner, and a fence, the number of its claim: writes with
+ * an older fence change nothing.
  */
 export const claims = {
   /** Claims the oldest queued runs of an app for the owner; they are running from now on. */
@@ -131,8 +132,8 @@ export const claims = {
   finish: packedWrite(packFinished, finishClaims),
 
   /**
-   * What an owner holds: runs that it claimed or accepted as its own, without file runs. Changes nothing, but is a write,
-   * so that it comes after all earlier writes: an owner that got no answer to a claim finds out what it claimed.
+   * The runs that an owner claimed or accepted as its own, without file runs. A write, so that it comes after all
+   * earlier writes: an owner that got no answer to a claim finds out what it claimed.
    */
   held: write(async (session, { appNumber, owner }: HeldQuery): Promise<HeldClaim[]> => {
     const running = session.db
@@ -149,53 +150,44 @@ export const claims = {
   release: write(async ({ db }, released: readonly ReleasedClaim[]): Promise<void> => {
     for (const { fence, owner, isInterruption, attempt, ...key } of released) {
       const held = { ...storedKey(key), state: codeBefore("release"), fence, owner };
+      const queued = { state: codeAfter("release"), owner: null, attempt };
+      const added = isInterruption ? 1 : 0;
       await db
         .updateTable("runs")
-        .set((eb) => ({
-          state: codeAfter("release"),
-          owner: null,
-          attempt,
-          interruptions: eb("interruptions", "+", isInterruption ? 1 : 0),
-        }))
+        .set((eb) => ({ ...queued, interruptions: eb("interruptions", "+", added) }))
         .where(all(held))
         .execute();
     }
   }),
 
   /**
-   * Puts the runs of dead owners back into the queue and releases their deliveries; returns how many runs. Dead are those
-   * whose lease has expired, or only those the caller names, or all others if the caller is the only service.
+   * Puts the runs of dead owners back into the queue, and releases their deliveries; returns how many runs. Dead are
+   * those with an expired lease, or only `dead`, or all others if the caller is the only service.
    */
   recover: write(async (session, { owner, isAlone, dead }: RecoverQuery): Promise<number> => {
-    const { db, databaseNow } = session;
+    const { sql, db, databaseNow } = session;
     if (!isAlone && dead?.length === 0) return 0;
-    const others = db.deleteFrom("owners").where("id", "<>", owner);
-    const passed = dead ? others.where("id", "in", dead) : others.where("leaseUntil", "<=", databaseNow);
-    await (isAlone ? others : passed).execute();
-    const running = db
-      .updateTable("runs")
-      .set((eb) => ({ state: codeAfter("release"), owner: null, interruptions: eb("interruptions", "+", 1) }))
-      .where(isInState(session, "running"));
-    const abandoned = dead
-      ? running.where("owner", "in", dead)
-      : running.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("runs.owner"))));
-    const { numUpdatedRows } = await (isAlone ? running : abandoned).executeTakeFirst();
-    const held = db
-      .updateTable("deliveries")
-      .set({ owner: null })
-      .where("state", "=", (eb) => eb.lit(PENDING))
-      .where("owner", "is not", null);
-    const dropped = dead
-      ? held.where("owner", "in", dead)
-      : held.where("owner", "<>", owner).where((eb) => eb.not(isAlive(session, eb.ref("deliveries.owner"))));
-    await (isAlone ? held : dropped).execute();
-    return Number(numUpdatedRows);
+    const isDead = (column: string, isExpired: RawBuilder<unknown>) => {
+      if (isAlone) return sql`true`;
+      if (dead) return sql`${sql.ref(column)} in (${sql.join(dead)})`;
+      return sql`${sql.ref(column)} <> ${owner} and ${isExpired}`;
+    };
+    const isHeldByDead = (column: string) => isDead(column, sql`not ${isAlive(session, sql.ref(column))}`);
+    await sql`
+      delete from owners where id <> ${owner} and ${isDead("owners.id", sql`lease_until <= ${databaseNow}`)}
+    `.execute(db);
+    const { numAffectedRows } = await sql`
+      update runs set state = ${codeAfter("release")}, owner = null, interruptions = interruptions + 1
+      where ${isInState(session, "running")} and ${isHeldByDead("runs.owner")}
+    `.execute(db);
+    await sql`
+      update deliveries set owner = null
+      where state = ${sql.lit(PENDING)} and owner is not null and ${isHeldByDead("deliveries.owner")}
+    `.execute(db);
+    return Number(numAffectedRows);
   }),
 
-  /**
-   * Makes a run async after its caller has left. Its claimer accepted it without its input, which is stored now, because
-   * the run may be executed again.
-   */
+  /** Makes a run async after its caller has left. Its input is stored only now, because the run may be executed again. */
   setAsync: write(async (session, { fence, owner, payload, ...run }: AsyncClaim): Promise<void> => {
     const { db } = session;
     const { input, inputBlob: blob } = payload;

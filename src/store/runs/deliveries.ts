@@ -1,11 +1,10 @@
-import type { Row, Schema } from "../schema/schema.ts";
+import { read, type Row, type Schema, type Session, write } from "../operation.ts";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { Delivery, DeliveryAttempt, NewDelivery } from "../../model/delivery.ts";
 import { DELIVERY_STATES, type DeliveryState } from "../../model/delivery.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 import { blobOf } from "./payloads.ts";
 import { all, appsOf, chunks } from "../queries.ts";
-import { read, type Session, write } from "../operation.ts";
 import { webhookStateCode } from "./run-columns.ts";
 import type { ExpressionBuilder } from "kysely";
 import { isAlive } from "../nodes/nodes.ts";
@@ -30,15 +29,9 @@ const SOURCES = {
     createdAt: (delivery) => delivery.createdAt,
     updatedAt: (delivery) => delivery.createdAt,
   },
-  texts: {
-    url: (delivery) => delivery.url,
-    contentType: (delivery) => delivery.contentType,
-  },
+  texts: { url: (delivery) => delivery.url, contentType: (delivery) => delivery.contentType },
   uuids: { id: (delivery) => delivery.id },
-  blobs: {
-    sealedSecret: (delivery) => delivery.sealedSecret,
-    body: (delivery) => delivery.body,
-  },
+  blobs: { sealedSecret: (delivery) => delivery.sealedSecret, body: (delivery) => delivery.body },
 } as const satisfies ColumnSources<NewDelivery>;
 
 /** In the body column if the body is in a blob: marks that there is one. */
@@ -131,8 +124,7 @@ export const deliveries = {
       .updateTable("deliveries")
       .set({ owner })
       .where("id", "in", fitting(due, query.maxBytes ?? Number.POSITIVE_INFINITY))
-      // Checked again now that the rows are locked: another owner may have claimed one while Postgres was selecting, with
-      // a lease that is newer than the snapshot of the select.
+      // Checked again now that the rows are locked: another owner may have claimed one since the snapshot of the select.
       .where(isFree)
       .returning("id")
       .execute();

@@ -1,8 +1,7 @@
-import type { Row } from "../schema/schema.ts";
+import { type ColumnInsert, read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, type StoredKey, storedKey } from "../queries.ts";
 import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
-import { type ColumnInsert, read, type Session, write } from "../operation.ts";
 
 /** A run, and a blob that holds something of it. */
 export type RunBlob = RunKey & { readonly hash: string };
@@ -47,8 +46,8 @@ export const runBlobs = {
   }),
 
   /**
-   * Removes rows of runs that no longer name their blob, among the next `limit` after one; returns the last of these, null
-   * at the end. Otherwise, if the same bytes are sent again and again, a row would stay for each run that had them.
+   * Removes rows of runs that no longer name their blob, among the next `limit` after one; returns the last of these,
+   * null at the end. Without it, rows of runs with the same bytes would add up.
    */
   tidy: write(async (session, { after, limit }: TidyStep): Promise<RunBlobName | null> => {
     const { sql, db } = session;
@@ -83,10 +82,7 @@ type RunWithPayload = { readonly run: Run; readonly payload: Payload };
 export type PackedPayloads = { readonly rows: ColumnBatch; readonly blobs: ColumnBatch | null };
 
 const SOURCES = {
-  numbers: {
-    appNumber: ({ run }) => run.appNumber,
-    isBare: ({ payload }) => (payload.isBare ? 1 : 0),
-  },
+  numbers: { appNumber: ({ run }) => run.appNumber, isBare: ({ payload }) => (payload.isBare ? 1 : 0) },
   texts: { contentType: ({ payload }) => payload.contentType },
   uuids: { id: ({ run }) => run.id },
   blobs: {
@@ -154,8 +150,9 @@ export type PayloadRow = Pick<Row<"payloads">, (typeof PAYLOAD_COLUMNS)[number]>
 /** The payload that a row holds; an empty one where the columns were joined and there is none. */
 export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Name] | null }): Payload {
   const { input, result, contentType, isBare, sealedSecret } = row;
+  const payload = { input, result, contentType, isBare: isBare === 1, sealedSecret };
   return {
-    ...{ input, result, contentType, isBare: isBare === 1, sealedSecret },
+    ...payload,
     ...(row.inputBlob && { inputBlob: blobOf(row.inputBlob, row.inputBytes) }),
     ...(row.resultBlob && { resultBlob: blobOf(row.resultBlob, row.resultBytes) }),
   };

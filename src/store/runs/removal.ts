@@ -37,8 +37,7 @@ export const ROW_SIZES: Readonly<Record<KeyedTable, string>> = {
   transcripts: "length(bytes)",
 };
 
-// Each function returns what it removed. The operation counts that as its last step: Postgres locks the row of `usage`
-// from then on.
+// Returned amounts are counted as the operation's last step: Postgres locks the row of `usage` from then on.
 
 /** Removes the inputs, results and transcripts of runs. */
 export async function removeContents(session: Session, keys: readonly StoredKey[]): Promise<Usage> {

@@ -9,9 +9,8 @@ import { isOver } from "./run-columns.ts";
 type Head = StoredKey & { readonly table: KeyedTable };
 
 /**
- * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. The tables are
- * ordered only within each app, so this reads those apps whose oldest run is old enough, and each of them only as far as
- * its runs are.
+ * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. Keys are
+ * ordered only within each app, so this reads the apps with old enough runs, and each only as far as necessary.
  */
 async function oldestRuns(
   session: Session,

@@ -1,8 +1,15 @@
-import type { Row } from "../schema/schema.ts";
+import type { Row, Session } from "../operation.ts";
 import type { RawBuilder } from "kysely";
-import { type Run, RUN_MOVES, RUN_STATES, type RunMove, type RunState } from "../../model/run.ts";
-import { UNFINISHED, WEBHOOK_STATES, type WebhookState } from "../../model/run.ts";
-import type { Session } from "../operation.ts";
+import {
+  type Run,
+  RUN_MOVES,
+  RUN_STATES,
+  type RunMove,
+  type RunState,
+  UNFINISHED,
+  WEBHOOK_STATES,
+  type WebhookState,
+} from "../../model/run.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
@@ -95,10 +102,7 @@ const SOURCES = {
     errorMessage: (run) => run.errorMessage,
     errorTraceback: (run) => run.errorTraceback,
   },
-  uuids: {
-    id: (run) => run.id,
-    versionId: (run) => run.versionId,
-  },
+  uuids: { id: (run) => run.id, versionId: (run) => run.versionId },
 } as const satisfies ColumnSources<Run>;
 
 // Compiles only while every column has a source.
@@ -116,21 +120,13 @@ export type ListedRow = Omit<RunRow, "errorTraceback">;
 /** How much of an error's text a list shows. */
 const LISTED_MESSAGE_CHARS = 1_000;
 
-type LongColumn = "errorMessage" | "errorTraceback";
-const SHORT_COLUMNS = RUN_COLUMNS.filter(
-  (name): name is Exclude<keyof RunRow, LongColumn> => name !== "errorMessage" && name !== "errorTraceback",
-);
+const SHORT_COLUMNS = RUN_COLUMNS.filter((name) => name !== "errorMessage" && name !== "errorTraceback");
 
-/** The columns that a list shows: no traceback, and only the beginning of the message. */
-export function listedColumns({ sql }: Session) {
-  const message = sql<string | null>`substr(error_message, 1, ${sql.lit(LISTED_MESSAGE_CHARS)})`;
-  return [...SHORT_COLUMNS, message.as("errorMessage")] as const;
-}
-
-/** The same of the runs `r`, as text. */
-export function listedText({ sql }: Session): RawBuilder<unknown> {
-  const message = sql`substr(r.error_message, 1, ${sql.lit(LISTED_MESSAGE_CHARS)}) as error_message`;
-  return sql.join([...SHORT_COLUMNS.map((name) => sql.ref(`r.${name}`)), message]);
+/** The columns that a list shows of the runs under that name: no traceback, and only the beginning of the message. */
+export function listedColumns({ sql }: Session, run: string): RawBuilder<unknown> {
+  const message = sql.ref(`${run}.errorMessage`);
+  const short = SHORT_COLUMNS.map((name) => sql.ref(`${run}.${name}`));
+  return sql.join([...short, sql`substr(${message}, 1, ${sql.lit(LISTED_MESSAGE_CHARS)}) as error_message`]);
 }
 
 export function packRuns(runs: readonly Run[]): ColumnBatch {

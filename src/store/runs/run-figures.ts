@@ -19,9 +19,8 @@ const GROWTH = 4;
 const MAX_OVERFLOWS = 2;
 
 /**
- * Counts from the newest run back, in slices whose length depends on how much the previous ones contained, until all is
- * counted or `maxRuns` rows were read. Keys are ordered by time only within each app: one statement over many apps could
- * not stop after the newest.
+ * Counts from the newest run back, in slices sized by the previous ones, until all is counted or `maxRuns` rows were
+ * read. Keys are ordered only within each app: one statement over many apps could not stop after the newest.
  */
 export async function countSlices<Group extends { readonly count: number }>(
   whole: { readonly fromMs: number; readonly toMs: number; readonly maxRuns: number },
@@ -64,7 +63,7 @@ type RunSpan = RunScope & {
   /** The end, which is no part of it. */
   readonly toMs: number;
   readonly stepMs: number;
-  /** How many runs at most are looked at, the newest ones. */
+  /** How many runs to read at most, the newest ones. */
   readonly maxRuns: number;
 };
 type FailureSpan = RunSpan & { readonly limit: number };
@@ -200,7 +199,7 @@ class Tally {
   readonly #spans = new SpanClasses();
   #cold = 0;
 
-  /** Of a packed class what is left without its step. */
+  /** Adds a packed class without its step. */
   add(packed: number, count: number): void {
     const state = RUN_STATES[Math.floor(packed / STATE_SIZE)]!;
     const spanClass = Math.floor((packed % STATE_SIZE) / 2) - CLASS_ZERO;

@@ -1,26 +1,29 @@
 import { isFinal, type Run, type RunState } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
-import { isInState, isUnfinished, listedColumns, type ListedRow } from "./run-columns.ts";
-import { listedText, runFromRow, STATE_CODES } from "./run-columns.ts";
+import {
+  isInState,
+  isUnfinished,
+  listedColumns,
+  type ListedRow,
+  runFromRow,
+  STATE_CODES,
+} from "./run-columns.ts";
 import { LAST_ID } from "../queries.ts";
-import type { SelectQueryBuilder } from "kysely";
 import { firstIdAt, uuidBytes, uuidText } from "../../kit/ids.ts";
-import type { Schema } from "../schema/schema.ts";
 
-type Newest = {
-  readonly projectId: string;
-  readonly size: number;
+type IndexedFilter = {
   readonly beforeId: Uint8Array;
   readonly fromId: Uint8Array | null;
   readonly asyncOnly?: boolean;
   readonly state?: RunState;
 };
 
+type Newest = IndexedFilter & { readonly projectId: string; readonly size: number };
 type Head = { readonly number: number; readonly id: Uint8Array };
 
 /**
- * The newest runs over all apps of a project, as far as an index or the key finds them. The table is in order within
- * each app only: those apps are read that have the newest runs, and each as far as its runs can be among the newest.
+ * The newest runs over all apps of a project, as far as an index or the key finds them. Keys are ordered only within
+ * each app, so this reads the apps with the newest runs, and each only as far as necessary.
  */
 async function newestRows(session: Session, query: Newest): Promise<ListedRow[]> {
   const { sql, db } = session;
@@ -39,7 +42,7 @@ async function newestRows(session: Session, query: Newest): Promise<ListedRow[]>
       ) as last_id
       from apps as a where a.number in (${apps})
     )
-    select ${listedText(session)} from heads cross join runs as r
+    select ${listedColumns(session, "r")} from heads cross join runs as r
     where r.app_number = heads.number and r.id >= coalesce(heads.last_id, ${floor}) and ${isNewer}
     order by r.id desc limit ${size}
   `.execute(db);
@@ -62,15 +65,16 @@ async function newestOfEachApp(session: Session, query: Newest): Promise<Head[]>
   return rows;
 }
 
-/** Whether the run `r` is wanted, by what is in an index. Numbers of states are written out, as an index has them. */
-function isFound(session: Session, { beforeId, fromId, asyncOnly, state }: Newest) {
+/** Whether a run is wanted, by what is in an index. Numbers of states are literals, as in the indexes. */
+function isFound(session: Session, { beforeId, fromId, asyncOnly, state }: IndexedFilter, run = "r") {
   const { sql } = session;
-  const conditions = [sql`r.id < ${beforeId}`];
-  if (fromId) conditions.push(sql`r.id >= ${fromId}`);
-  if (asyncOnly) conditions.push(sql`r.is_async = 1`);
+  const id = sql.ref(`${run}.id`);
+  const conditions = [sql`${id} < ${beforeId}`];
+  if (fromId) conditions.push(sql`${id} >= ${fromId}`);
+  if (asyncOnly) conditions.push(sql`${sql.ref(`${run}.is_async`)} = 1`);
   if (state !== undefined && state !== "success") {
-    conditions.push(isInState(session, state, "r"));
-    if (!isFinal(state)) conditions.push(isUnfinished(session, "r"));
+    conditions.push(isInState(session, state, run));
+    if (!isFinal(state)) conditions.push(isUnfinished(session, run));
   }
   return sql<boolean>`${sql.join(conditions, sql` and `)}`;
 }
@@ -97,8 +101,8 @@ export type RunPage = { readonly runs: Run[]; readonly next: string | null };
 type Stretch = { readonly rows: readonly ListedRow[]; readonly last: Uint8Array | null };
 
 /**
- * How many runs are read, step by step, if no index covers the filter: most pages are full after the first step. All steps
- * take 20 ms; after that, the page is returned even if it is not full.
+ * How many runs to read, step by step, if no index covers the filter: most pages are full after the first step. All
+ * steps take 20 ms; then the page is returned even if it is not full.
  */
 const APP_STRETCHES = [500, 4_500, 15_000];
 /** The same for all apps of a project, whose runs have to be merged. */
@@ -117,37 +121,35 @@ export async function pageOfApp(
   session: Session,
   filter: RunFilter & { readonly appNumber: number },
 ): Promise<RunPage> {
-  const { db } = session;
-  const from = (cursor: Uint8Array) => indexed(session, filter, cursor);
+  const { sql, db } = session;
+  const { appNumber, syncOnly, state, functionName } = filter;
+  const columns = listedColumns(session, "runs");
+  const indexed = (cursor: Uint8Array) =>
+    sql`from runs where runs.app_number = ${appNumber}
+      and ${isFound(session, { ...filter, ...boundsOf(filter, cursor) }, "runs")} order by runs.id desc`;
   if (!isLookedThrough(filter)) {
     return await pageOf(filter, [filter.limit + 1], async (cursor, size) => {
-      const rows = await from(cursor)
-        .select(listedColumns(session))
-        .orderBy("id", "desc")
-        .limit(size)
-        .execute();
+      const { rows } = await sql<ListedRow>`select ${columns} ${indexed(cursor)} limit ${size}`.execute(db);
       return { rows, last: rows.length < size ? null : rows.at(-1)!.id };
     });
   }
+  const isWanted = sql`true ${syncOnly ? sql`and is_async = 0` : sql``}
+    ${state ? sql`and state = ${STATE_CODES[state]}` : sql``}
+    ${functionName === undefined ? sql`` : sql`and function_name = ${functionName}`}`;
   return await pageOf(filter, APP_STRETCHES, async (cursor, size, wanted) => {
-    const stretch = from(cursor)
-      .select(["id", "functionName", "isAsync", "state"])
-      .orderBy("id", "desc")
-      .limit(size);
-    const ids = await looked(db.selectFrom(stretch.as("runs")), filter)
-      .select("id")
-      .orderBy("id", "desc")
-      .limit(wanted)
-      .execute();
-    const rows = await rowsOf(session, filter.appNumber, ids);
+    const { rows: found } = await sql<{ id: Uint8Array }>`
+      select id from (
+        select runs.id, function_name, is_async, state ${indexed(cursor)} limit ${size}
+      ) as runs where ${isWanted} order by id desc limit ${wanted}
+    `.execute(db);
+    const ids = found.map(({ id }) => id);
+    const page = sql<ListedRow>`
+      select ${columns} from runs where runs.app_number = ${appNumber} and runs.id in (${sql.join(ids)}) order by runs.id desc
+    `;
+    const rows = ids.length === 0 ? [] : (await page.execute(db)).rows;
     if (rows.length === wanted) return { rows, last: rows.at(-1)!.id };
-    const end = await from(cursor)
-      .select("id")
-      .orderBy("id", "desc")
-      .offset(size - 1)
-      .limit(1)
-      .executeTakeFirst();
-    return { rows, last: end?.id ?? null };
+    const end = sql<{ id: Uint8Array }>`select runs.id ${indexed(cursor)} limit 1 offset ${size - 1}`;
+    return { rows, last: (await end.execute(db)).rows[0]?.id ?? null };
   });
 }
 
@@ -191,40 +193,6 @@ async function pageOf(
 /** Whether runs have to be read one by one, because no index covers the query. */
 function isLookedThrough({ syncOnly, state, functionName }: RunFilter): boolean {
   return syncOnly === true || state === "success" || functionName !== undefined;
-}
-
-/** An app's runs older than that, as far as an index or the key finds them. */
-function indexed(session: Session, filter: RunFilter & { readonly appNumber: number }, cursor: Uint8Array) {
-  const { appNumber, asyncOnly, state } = filter;
-  const { fromId, beforeId } = boundsOf(filter, cursor);
-  let query = session.db.selectFrom("runs").where("appNumber", "=", appNumber).where("id", "<", beforeId);
-  if (fromId) query = query.where("id", ">=", fromId);
-  // Literals, not parameters: SQLite takes a partial index only if the query repeats its condition.
-  if (asyncOnly) query = query.where("isAsync", "=", (eb) => eb.lit(1));
-  if (state === undefined || state === "success") return query;
-  query = query.where(isInState(session, state));
-  return isFinal(state) ? query : query.where(isUnfinished(session));
-}
-
-function looked<Output>(query: SelectQueryBuilder<Schema, "runs", Output>, filter: RunFilter) {
-  const { syncOnly, state, functionName } = filter;
-  let wanted = query;
-  if (syncOnly) wanted = wanted.where("isAsync", "=", 0);
-  if (state) wanted = wanted.where("state", "=", STATE_CODES[state]);
-  if (functionName !== undefined) wanted = wanted.where("functionName", "=", functionName);
-  return wanted;
-}
-
-async function rowsOf(session: Session, appNumber: number, found: readonly { id: Uint8Array }[]) {
-  if (found.length === 0) return [];
-  const ids = found.map(({ id }) => id);
-  return await session.db
-    .selectFrom("runs")
-    .select(listedColumns(session))
-    .where("appNumber", "=", appNumber)
-    .where("id", "in", ids)
-    .orderBy("id", "desc")
-    .execute();
 }
 
 /** The ids between which the runs are: ids begin with their time. */

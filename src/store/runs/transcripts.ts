@@ -1,8 +1,7 @@
 import type { RunKey, RunPart, TranscriptPart } from "../../model/run.ts";
-import type { Row } from "../schema/schema.ts";
+import { packedWrite, read, type Row, write } from "../operation.ts";
 import { uuidBytes } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
-import { packedWrite, read, write } from "../operation.ts";
 import { all, storedKey } from "../queries.ts";
 import { addUsage } from "./removal.ts";
 

@@ -3,7 +3,7 @@ import { type Migration, Migrator } from "kysely/migration";
 import { INITIAL_TABLES, initial } from "./0001-initial.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
-import type { Schema } from "./schema.ts";
+import type { Schema } from "../operation.ts";
 import { FIRST_MIGRATION, UnreleasedFormat, isUnreleased } from "./unreleased.ts";
 
 /** Migrations by name, in order. */
@@ -49,9 +49,13 @@ type MigrateOptions = {
 export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Promise<void> {
   const { dialect, disableTransactions = false, mayBeAhead = false, onUpgrade } = options;
   const { migrations = MIGRATIONS } = options;
+  const bound = Object.entries(migrations).map(([name, up]): [string, Migration] => [
+    name,
+    { up: async (db) => await up(db, dialect) },
+  ]);
   const migrator = new Migrator({
     db,
-    provider: { getMigrations: () => Promise.resolve(bound(migrations, dialect)) },
+    provider: { getMigrations: () => Promise.resolve(Object.fromEntries(bound)) },
     migrationTableName: "migrations",
     migrationLockTableName: "migrations_lock",
     disableTransactions,
@@ -72,21 +76,12 @@ export async function migrate(db: Kysely<Schema>, options: MigrateOptions): Prom
 }
 
 /**
- * Migrations only add, so that earlier releases go on. One that takes away what they need writes down the name of the
- * oldest migration whose release does not, under `serves_from`.
+ * Migrations only add, so that earlier releases continue. One that removes something stores, under `serves_from`, the
+ * oldest migration whose release does not need it.
  */
 async function servesRelease(db: Kysely<Schema>, last: string): Promise<boolean> {
   const row = await db.selectFrom("meta").select("value").where("key", "=", "serves_from").executeTakeFirst();
   return row === undefined || row.value <= last;
-}
-
-function bound(migrations: Migrations, dialect: Dialect): Record<string, Migration> {
-  return Object.fromEntries(
-    Object.entries(migrations).map(([name, up]) => [
-      name,
-      { up: async (db: Kysely<unknown>) => await up(db, dialect) },
-    ]),
-  );
 }
 
 /** The names of the migrations that the database has been through; none if it is new. */

@@ -8,9 +8,9 @@ export type Tables = Readonly<Record<string, Table>>;
 
 type Table = {
   /**
-   * For each column a word of `Dialect`, with a question mark if it may be null, and what SQL says after that. Times are
-   * epoch milliseconds, flags 0 or 1, states their place in the model's list, and UUIDs their 16 bytes (which saves 28
-   * of a run's 186 bytes).
+   * For each column a word of `Dialect`, with a question mark if it may be null, and what SQL says after that. Times
+   * are epoch milliseconds, flags 0 or 1, states their place in the model's list, and UUIDs their 16 bytes (which saves
+   * 28 of a run's 186 bytes).
    */
   readonly columns: Readonly<Record<string, string>>;
   readonly constraint?: string;

@@ -1,6 +1,6 @@
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 import { stat } from "../../kit/files.ts";
-import type { WriteLog } from "../operation.ts";
+import type { FileUpkeep } from "../operation.ts";
 import { DatabaseSync } from "node:sqlite";
 
 const INCREMENTAL = 2;
@@ -17,21 +17,22 @@ export function freeBytes(database: DatabaseSync): number {
   return value(database, "freelist_count") * value(database, "page_size");
 }
 
-/** Cuts so many of those off the file's end, at the next checkpoint. */
-export function giveBack(database: DatabaseSync, maxBytes: number): void {
-  const pages = Math.floor(maxBytes / value(database, "page_size"));
-  if (pages > 0) database.exec(`pragma incremental_vacuum(${pages})`);
-}
-
 function value(database: DatabaseSync, pragma: string): number {
   return Number(Object.values(database.prepare(`pragma ${pragma}`).get() ?? {})[0]);
 }
 
-/** The write-ahead log of the database at that path; only the writer can checkpoint it. */
-export function writeLog(database: DatabaseSync, path: string): WriteLog {
+/** The upkeep of the database at that path; only the writer can checkpoint its log. */
+export function fileUpkeep(database: DatabaseSync, path: string): FileUpkeep {
   return {
-    bytes: () => statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0,
-    fold: () => {
+    freeBytes: () => freeBytes(database),
+    giveBack: (maxBytes) => {
+      const pages = Math.floor(maxBytes / value(database, "page_size"));
+      // The file is truncated at the next checkpoint.
+      if (pages > 0) database.exec(`pragma incremental_vacuum(${pages})`);
+    },
+    findDamage: (table) => findDamage(database, table),
+    logBytes: () => statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+    foldLog: () => {
       // Every write waits behind it, so it does not wait for readers.
       database.exec("pragma busy_timeout = 0");
       try {
@@ -79,7 +80,7 @@ export function openForWriting(path: string): DatabaseSync {
   return database;
 }
 
-/** SQLite gives its log files the mode of the database file, so that file is made before SQLite would. */
+/** SQLite gives its log files the mode of the database file, so that file is created first. */
 function makePrivate(path: string): void {
   try {
     // Only a new file is opened here: closing one that is in use drops this process's locks on it.
@@ -98,8 +99,8 @@ export function openForReading(path: string): DatabaseSync {
 }
 
 /**
- * Opens a database that nobody else has open, as it is. Not as a file that cannot be written: after a crash there is a
- * log to be read, and closing would leave one behind.
+ * Opens a database that no other process has open. Not read-only: after a crash there is a log to be read, which
+ * closing would leave behind.
  */
 export function openToLook(path: string): DatabaseSync {
   const database = new DatabaseSync(path);
@@ -121,8 +122,7 @@ export function configure(database: DatabaseSync): void {
 }
 
 /**
- * Which files a database consists of: device and inode of the file and of its write-ahead log. SQLite keeps both for as
- * long as it has them open, and the kernel gives their numbers to no other file meanwhile.
+ * The device and inode of the database file and its log. While SQLite has them open, no other file gets these numbers.
  */
 export type FileIdentity = readonly string[];
 

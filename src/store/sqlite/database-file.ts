@@ -69,8 +69,8 @@ export class SqliteFile implements DatabaseFile {
   }
 
   /**
-   * Reads the file into the page cache sequentially. A check reads pages in the order of their keys: 247 MB that were not
-   * cached took 5.6 s, and 1.7 s after this.
+   * Reads the file into the page cache sequentially. A check reads pages in the order of their keys: 247 MB that were
+   * not cached took 5.6 s, and 1.7 s after this.
    */
   async #readAhead(): Promise<void> {
     this.#handle ??= await open(this.#path, "r");

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../../kit/clock.ts";
-import { AppError } from "../../model/errors.ts";
+import { AppError, isRefusal } from "../../model/errors.ts";
 import { operationNamed } from "../operations.ts";
 import { lostStorage } from "../upkeep/storage-fault.ts";
 import { type Reply, type Request, toFailure, translateCommitError, translateError } from "./messages.ts";
@@ -10,9 +10,9 @@ import type { SqliteSession } from "./session.ts";
 const JOIN_MS = 2;
 
 /**
- * Runs waiting writes as one transaction with a savepoint for each, and returns their replies once all of it is on disk,
- * in the files at the database's path. A write that fails rolls back only itself; a storage error fails all of them, with
- * `in_doubt` if they may be on disk nevertheless. The database is then ready for the next batch.
+ * Runs waiting writes as one transaction with a savepoint for each, and returns their replies once all of it is on
+ * disk, in the files at the database's path. A failed write rolls back only itself; a storage error fails all of them,
+ * with `in_doubt` if they may be on disk nevertheless.
  */
 export async function commitTogether(
   session: SqliteSession,
@@ -61,8 +61,7 @@ async function runInSavepoint(session: SqliteSession, request: Request): Promise
   } catch (error) {
     const translated = translateError(error);
     // SQLite may have rolled back the whole transaction; then the replies so far are wrong.
-    const isStorageFault = translated instanceof AppError && translated.code === "storage_unavailable";
-    if (isStorageFault || !database.isTransaction) throw error;
+    if (isRefusal(translated) || !database.isTransaction) throw error;
     database.exec("rollback to operation");
     database.exec("release operation");
     return { id, failure: toFailure(translated) };

@@ -67,7 +67,9 @@ const IOERR = 10;
 /** A write to the file failed: the last frame is incomplete, so there was no commit. */
 const IOERR_WRITE = 778;
 
-/** Turns SQLite's errors about its file into `storage_unavailable`, or `DamagedStorage`; returns other errors unchanged. */
+/**
+ * Turns SQLite's errors about its file into `storage_unavailable`, or `DamagedStorage`; returns other errors unchanged.
+ */
 export function translateError(error: unknown): unknown {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return error;
   // The low byte is the primary code; the rest says where it happened.
@@ -79,8 +81,8 @@ export function translateError(error: unknown): unknown {
 }
 
 /**
- * The same for a commit. A commit that the disk did not confirm is `in_doubt`: SQLite has rolled it back, but until the
- * next write the log still contains it, and after a crash the database would have it.
+ * The same for a commit. One that the disk did not confirm is `in_doubt`: SQLite has rolled it back, but until the next
+ * write the log contains it, and a crash would restore it.
  */
 export function translateCommitError(error: unknown): unknown {
   const translated = translateError(error);

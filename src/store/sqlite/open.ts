@@ -15,8 +15,7 @@ import { ThreadClient } from "./thread-client.ts";
 const HEAVY_IDLE_MS = 20_000;
 
 /**
- * Opens `millrace.db` in the data directory with a thread for writes and one for reads. A second thread, for heavy reads,
- * runs only while it is needed.
+ * Opens `millrace.db` with a thread for writes and one for reads. Another, for heavy reads, runs only while it is needed.
  */
 export async function openSqlite(dataDir: string): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });

@@ -2,12 +2,10 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { CamelCasePlugin, Kysely, sql, SqliteDialect, type SqliteStatement } from "kysely";
 import { threadsMs } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
-import type { Schema } from "../schema/schema.ts";
+import type { Schema, Session } from "../operation.ts";
 import { migrate, type Migrations } from "../schema/migrate.ts";
 import { SQLITE_DIALECT } from "../schema/tables.ts";
-import type { Session } from "../operation.ts";
-import { findDamage, freeBytes, giveBack, identify, isSame } from "./connection.ts";
-import { openForReading, openForWriting, openToLook, writeLog } from "./connection.ts";
+import { fileUpkeep, identify, isSame, openForReading, openForWriting, openToLook } from "./connection.ts";
 import type { ThreadMode } from "./messages.ts";
 import { columnWriter, USAGE_SLOT } from "./write-columns.ts";
 
@@ -37,7 +35,7 @@ function createKysely(database: DatabaseSync, deadline: Deadline): Kysely<Schema
   });
 }
 
-/** Gives a statement of `node:sqlite` the form that Kysely's dialect knows. */
+/** Adapts a statement of `node:sqlite` to Kysely's dialect. */
 function adapt(statement: StatementSync, deadline: Deadline): SqliteStatement {
   return {
     reader: statement.columns().length > 0,
@@ -55,7 +53,7 @@ export type SqliteSession = Session & {
   readonly database: DatabaseSync;
   /** Past it no further statement is begun: each one looks at a bounded number of rows. */
   readonly deadline: Deadline;
-  /** Whether what is written is where the next service will look for it. */
+  /** Whether the open files are still those at the database's path. */
   readonly isInPlace: () => boolean;
 };
 
@@ -91,10 +89,7 @@ export async function openSession(
     databaseNow: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
     tellOthers: null,
     usageSlot: USAGE_SLOT,
-    freeBytes: () => freeBytes(database),
-    giveBack: (maxBytes) => giveBack(database, maxBytes),
-    findDamage: (table) => findDamage(database, table),
-    log: writeLog(database, path),
+    files: fileUpkeep(database, path),
     // The writer is alone.
     skipLocked: () => sql``,
     shareLock: sql``,

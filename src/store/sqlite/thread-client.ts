@@ -15,8 +15,8 @@ type CallOptions = {
 };
 
 /**
- * Calls a database thread. Every call settles: if the thread dies, all pending calls reject with `storage_unavailable`, or
- * `in_doubt` if they write, and the next call starts a new thread.
+ * Calls a database thread. If it dies, pending calls reject with `storage_unavailable`, or `in_doubt` if they write,
+ * and the next call starts a new thread.
  */
 export class ThreadClient {
   readonly #script: URL;
@@ -31,8 +31,7 @@ export class ThreadClient {
   #lastId = 0;
 
   /**
-   * Starts the thread, which loads its code at once; it opens the database when `open` is called. Calls `onDamage` when
-   * SQLite has found damage in its file.
+   * Starts the thread, which loads its code at once; `open` opens the database. `onDamage` reports damage in its file.
    */
   constructor(script: URL, data: ThreadData, onDamage: (problem: string) => void = () => {}) {
     this.#script = script;

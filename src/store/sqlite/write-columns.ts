@@ -1,15 +1,14 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import type { ColumnChange, ColumnInsert, Session, Written } from "../operation.ts";
-import type { Schema } from "../schema/schema.ts";
+import type { ColumnChange, ColumnInsert, Schema, Session, Written } from "../operation.ts";
 import { type BatchColumn, batchColumns, bytesIn } from "../column-batch.ts";
 
 /** The one row of `usage`. */
 export const USAGE_SLOT = sql<number>`0`;
 
 /**
- * So many rows are inserted by one statement, and what all rows of a batch have in common is bound once for all
- * of them: 4.8 µs for a run with its payload, against 7.4 with a statement for each row.
+ * Rows of one insert, whose common values are bound once: 4.8 µs for a run with its payload, 7.4 with a statement per
+ * row.
  */
 const CHUNK_ROWS = 20;
 /** Which columns repeat makes a statement of its own: a bound, should a database ever see all kinds of batches. */
@@ -31,7 +30,7 @@ export function columnWriter(
     return statement;
   };
 
-  /** Row by row; gives which were new. */
+  /** Inserts row by row; returns which were new. */
   const insertRows = (table: string, columns: readonly BatchColumn[], from: number, to: number): number[] => {
     const names = columns.map(({ name }) => name);
     const statement = prepared(`insert ${table} ${names.join()}`, () => insertSql(table, names, names, 1));
@@ -99,7 +98,7 @@ export function columnWriter(
   };
 }
 
-/** Runs a statement with each of the rows; gives those by which it changed the table. */
+/** Runs a statement with each of the rows; returns those by which it changed the table. */
 function runForEach(
   statement: StatementSync,
   columns: readonly BatchColumn[],

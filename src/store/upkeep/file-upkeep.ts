@@ -3,37 +3,36 @@ import { heavyRead, read, upkeep, write } from "../operation.ts";
 /** Unused space in the database's files, and the write-ahead log. */
 export const space = {
   /** Unused bytes, which later writes fill. */
-  freeBytes: read(({ freeBytes }): Promise<number> => Promise.resolve(freeBytes())),
+  freeBytes: read(({ files }): Promise<number> => Promise.resolve(files?.freeBytes() ?? 0)),
 
   /** Returns up to that many of them to the file system; returns how many are left. */
-  giveBack: write(({ giveBack, freeBytes }, maxBytes: number): Promise<number> => {
-    giveBack(maxBytes);
-    return Promise.resolve(freeBytes());
+  giveBack: write(({ files }, maxBytes: number): Promise<number> => {
+    files?.giveBack(maxBytes);
+    return Promise.resolve(files?.freeBytes() ?? 0);
   }),
 
   /** The size of the write-ahead log. */
-  logBytes: read(({ log }): Promise<number> => Promise.resolve(log?.bytes() ?? 0)),
+  logBytes: read(({ files }): Promise<number> => Promise.resolve(files?.logBytes() ?? 0)),
 
   /** Checkpoints the log into the database; returns how many bytes are left, which readers may still need. */
-  foldLog: upkeep(({ log }): Promise<number> => {
-    log?.fold();
-    return Promise.resolve(log?.bytes() ?? 0);
+  foldLog: upkeep(({ files }): Promise<number> => {
+    files?.foldLog();
+    return Promise.resolve(files?.logBytes() ?? 0);
   }),
 };
 
 /** Checks the database's file for damage; a Postgres server checks its files itself. */
 export const integrity = {
   /** The tables that `findDamage` can check one by one. */
-  tables: heavyRead(async ({ db, sql, findDamage }): Promise<string[]> => {
-    if (!findDamage) return [];
-    const { rows } = await sql<{ name: string }>`select name from sqlite_schema where type = 'table'`.execute(
-      db,
-    );
+  tables: heavyRead(async ({ db, sql, files }): Promise<string[]> => {
+    if (!files) return [];
+    const tables = sql<{ name: string }>`select name from sqlite_schema where type = 'table'`;
+    const { rows } = await tables.execute(db);
     return rows.map(({ name }) => name);
   }),
 
   /** The first fault of a table and its indexes, or of the whole file; null if there is none. */
-  findDamage: heavyRead(({ findDamage }, table: string | null): Promise<string | null> =>
-    Promise.resolve(findDamage?.(table) ?? null),
+  findDamage: heavyRead(({ files }, table: string | null): Promise<string | null> =>
+    Promise.resolve(files?.findDamage(table) ?? null),
   ),
 };

@@ -68,12 +68,18 @@ const VERSIONS = `
   from versions join apps on apps.number = versions.app_number
   where apps.deleted_at is null order by 1, 2`;
 
+/** SQLite has no booleans. */
+type VersionRow = Omit<StoredVersion, "isCurrent" | "isStored"> & {
+  readonly config: string;
+  readonly isCurrent: unknown;
+  readonly isStored: unknown;
+};
+
 /** Reads the versions in a database. */
 export async function storedVersions(ask: Ask): Promise<DatabaseReport["versions"]> {
-  const rows = (await ask(VERSIONS)) as readonly (StoredVersion & { readonly config: string })[];
+  const rows = (await ask(VERSIONS)) as readonly VersionRow[];
   return rows.map(({ config, ...version }) => ({
     ...version,
-    // SQLite has no booleans.
     isCurrent: Boolean(version.isCurrent),
     isStored: Boolean(version.isStored),
     python: pythonWish((JSON.parse(config) as AppConfig).deployment),

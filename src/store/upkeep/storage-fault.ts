@@ -17,8 +17,8 @@ export type DatabaseFile = {
   /** Checks whether it is still the file at its path. */
   look(): Promise<void>;
   /**
-   * Reads the whole file and records the first damage. In steps, one for each table, it delays the write-ahead log or a stop
-   * only for one step, but does not check free pages.
+   * Reads the whole file and records the first damage. In steps, one for each table, it delays a stop or the log only
+   * for one step, but does not check free pages.
    */
   check(inSteps: boolean): Promise<void>;
 };

@@ -25,9 +25,9 @@ export type StorageWatchParts = {
 };
 
 /**
- * Whether the storage can accept new data: the disk has room, the database is still the file that was opened, and no check
- * has found damage in it. A small file is checked before the first call, a large one a minute later; then once a day, when
- * the service has little to do.
+ * Whether the storage can accept new data: the disk has room, the database is still the file that was opened, and no
+ * check has found damage in it. A small file is checked before the first call, a large one a minute later; then once a
+ * day, when the service has little to do.
  */
 export class StorageWatch {
   readonly #parts: StorageWatchParts;

@@ -10,8 +10,8 @@ type DatabaseLocation = Pick<Settings, "databaseUrl" | "dataDir">;
 export const DATABASE_FILE = "millrace.db";
 
 /**
- * Reads the whole database and changes nothing; `isAlone` says that no service has it open. Calls `onBegun` after the first
- * read; a Postgres server limits that time itself.
+ * Reads the whole database; `isAlone` says that no service has it open. Calls `onBegun` after the first read, for which
+ * a Postgres server has a time limit.
  */
 export async function inspectDatabase(
   { databaseUrl, dataDir }: DatabaseLocation,
@@ -46,8 +46,8 @@ const BEGIN_MS = 5_000;
 const WATCH_MS = 1_000;
 
 /**
- * Inspects the whole database, once at a time: concurrent callers get the same report. Callers do not wait for a disk that
- * hangs. The thread that does cannot be ended, and no other is started until it ends.
+ * Inspects the whole database, once at a time: concurrent callers get the same report. Callers do not wait for a disk
+ * that hangs; its thread cannot be ended, and no other starts until it ends.
  */
 export class Inspection<Report> {
   readonly #parts: InspectionParts<Report>;

@@ -35,7 +35,7 @@ answers = []
 for case in json.load(sys.stdin):
     scope = {}
     exec("def run(%s): pass" % case["signature"], scope)
-    entry = Entry("run", scope["run"], case["ignoresExtra"])
+    entry = Entry("run", scope["run"], scope["run"], case["ignoresExtra"])
     details, more = entry.misfits({name: 1 for name in case["given"]})
     answers.append({"described": entry.describe(), "found": {"details": details, "more": more}})
 json.dump(answers, sys.stdout)

@@ -11,7 +11,7 @@ function talking({ peers, listener }: TestNode): NodeTalk {
     throw new Error("nothing was expected here");
   };
   const own = answering({
-    owners: { adopt: refuse },
+    owners: { lookAfter: refuse },
     warm: refuse,
     liveStatuses: refuse,
     holdsRun: refuse,

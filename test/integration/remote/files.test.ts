@@ -174,7 +174,7 @@ verifies(
 );
 
 verifies(
-  "elsewhere.judged",
+  "pod-builds.judged",
   "an agent packs an environment without its interpreter, for agents and services",
   async () => {
     const folder = await scratch();

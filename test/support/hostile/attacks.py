@@ -22,7 +22,7 @@ def result(call_id, payload, status=0, run_ms=1.0):
 
 def replica():
     """The harness's own object, with the wire and the control connection."""
-    from millrace_worker.replica import Replica
+    from millrace_worker.call import Replica
 
     return next(each for each in gc.get_objects() if isinstance(each, Replica))
 

@@ -137,7 +137,7 @@ export class OwnersSite {
         this.onPrepare(appNumber);
         if (at(to).host.unloadable.has(appNumber)) throw new Error(MISSING);
       },
-      adopt: async (to, appNumber) => await at(to).owners.adopt(appNumber),
+      adopt: async (to, appNumber) => await at(to).owners.lookAfter([appNumber]),
     };
     const owners: Owners = new Owners({ store, clock, log, lease, roster, handoverPeer, predecessors: [] });
     return { id, host, lease, roster, owners };

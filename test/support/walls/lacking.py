@@ -10,7 +10,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "python"))
-from millrace_walls import kernel, privileges
+from millrace_walls import kernel
 
 _LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
@@ -53,7 +53,7 @@ if uid != "-":
     os.setgid(int(uid))
     os.setuid(int(uid))
 if "capabilities" in what:
-    privileges.drop(None)
+    kernel.drop_privileges(None)
 if what & {"namespaces", "landlock"}:
     refuse(what)
 os.execv(command[0], command)

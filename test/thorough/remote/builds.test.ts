@@ -43,7 +43,7 @@ async function polite(main = MAIN, files: Record<string, string> = {}): Promise<
 }
 
 verifies(
-  "elsewhere.build",
+  "pod-builds.build",
   "commands, packages and bytecode are made in a seat, and run in another",
   async () => {
     const { on, place, site, folder } = await buildingElsewhere();
@@ -70,7 +70,7 @@ verifies(
   },
 );
 
-verifies("elsewhere.reuse", "the same packages are not built again, and commands can use them", async () => {
+verifies("pod-builds.reuse", "the same packages are not built again, and commands can use them", async () => {
   const { on, site } = await buildingElsewhere();
   const files = { "requirements.txt": `./${WHEEL}\n` };
   const first = await site.deploy("app", await polite(MAIN, files));
@@ -92,7 +92,7 @@ verifies("elsewhere.reuse", "the same packages are not built again, and commands
   expect(await site.log("app", third.buildId)).toContain("reusing the environment");
 });
 
-verifies("elsewhere.own", "commands that install have packages of their own", async () => {
+verifies("pod-builds.own", "commands that install have packages of their own", async () => {
   const { on, site } = await buildingElsewhere();
   const { buildId, status } = await site.deploy("app", await polite(), {
     shellCommands: [`pip install --no-index ./${WHEEL}`, "polite > a.made"],
@@ -103,7 +103,7 @@ verifies("elsewhere.own", "commands that install have packages of their own", as
   expect(version.environment).toContain(`-own-${buildId}`);
 });
 
-verifies("elsewhere.failures", "what fails is told as on a plain host", async () => {
+verifies("pod-builds.failures", "what fails is told as on a plain host", async () => {
   const { on, site } = await buildingElsewhere();
   const failed = async (zip: Buffer, payload: object = {}): Promise<string> => {
     const { buildId, status } = await site.deploy("app", zip, payload);
@@ -136,28 +136,32 @@ verifies("elsewhere.failures", "what fails is told as on a plain host", async ()
   expect(await site.leftovers()).toEqual([]);
 });
 
-verifies("elsewhere.refused", "images that would have to be built are refused with what to set", async () => {
-  const { place, site } = await buildingElsewhere();
-  const toml = '[runtime.custom]\ndockerfile_path = "Dockerfile"\nport = 8000\n';
-  const { buildId, status } = await site.deploy(
-    "app",
-    bundle("", { "millrace.toml": toml, Dockerfile: "FROM scratch\n" }),
-  );
-  expect([status, await site.message("app", buildId)]).toEqual([
-    "build_failure",
-    "runtime.custom.dockerfile_path: this service builds no images in its cluster: the operator sets MILLRACE_REGISTRY to have " +
-      "images built in the cluster (docs/kubernetes.md). Or build the image yourself, push it to a registry that the cluster " +
-      "pulls from, and name it by its digest in deployment.docker_base_image_url, with runtime.custom.entrypoint to start the server",
-  ]);
-  const apt = '[deployment]\nrequire_image = true\n[dependencies.apt]\nffmpeg = "latest"\n';
-  const other = await site.deploy("app", bundle(answering("x"), { "millrace.toml": apt }));
-  expect(await site.message("app", other.buildId)).toMatch(
-    /^require_image is set, but system packages are not installed .*: ffmpeg; the operator sets MILLRACE_REGISTRY/,
-  );
-  expect(place.seats).toEqual([]);
-});
+verifies(
+  "pod-builds.refused",
+  "images that would have to be built are refused with what to set",
+  async () => {
+    const { place, site } = await buildingElsewhere();
+    const toml = '[runtime.custom]\ndockerfile_path = "Dockerfile"\nport = 8000\n';
+    const { buildId, status } = await site.deploy(
+      "app",
+      bundle("", { "millrace.toml": toml, Dockerfile: "FROM scratch\n" }),
+    );
+    expect([status, await site.message("app", buildId)]).toEqual([
+      "build_failure",
+      "runtime.custom.dockerfile_path: this service builds no images in its cluster: the operator sets MILLRACE_REGISTRY to have " +
+        "images built in the cluster (docs/kubernetes.md). Or build the image yourself, push it to a registry that the cluster " +
+        "pulls from, and name it by its digest in deployment.docker_base_image_url, with runtime.custom.entrypoint to start the server",
+    ]);
+    const apt = '[deployment]\nrequire_image = true\n[dependencies.apt]\nffmpeg = "latest"\n';
+    const other = await site.deploy("app", bundle(answering("x"), { "millrace.toml": apt }));
+    expect(await site.message("app", other.buildId)).toMatch(
+      /^require_image is set, but system packages are not installed .*: ffmpeg; the operator sets MILLRACE_REGISTRY/,
+    );
+    expect(place.seats).toEqual([]);
+  },
+);
 
-verifies("elsewhere.cancel", "a cancelled build ends its seat, and nothing of it is left", async () => {
+verifies("pod-builds.cancel", "a cancelled build ends its seat, and nothing of it is left", async () => {
   const building = await buildingElsewhere();
   const { site } = building;
   const { buildId, uploadUrl } = await site.begin("app", { preBuildCommands: ["echo asleep; sleep 600"] });
@@ -165,7 +169,7 @@ verifies("elsewhere.cancel", "a cancelled build ends its seat, and nothing of it
   await cancelBuild(building, buildId);
 });
 
-verifies("elsewhere.lost", "kill -9 of the agent fails the build, and ends its steps", async () => {
+verifies("pod-builds.lost", "kill -9 of the agent fails the build, and ends its steps", async () => {
   const { place, site, folder } = await buildingElsewhere();
   const { buildId, uploadUrl } = await site.begin("app", {
     preBuildCommands: ["echo asleep; (setsid sleep 600 &) ; sleep 600"],
@@ -182,7 +186,7 @@ verifies("elsewhere.lost", "kill -9 of the agent fails the build, and ends its s
 });
 
 verifies(
-  "elsewhere.failures",
+  "pod-builds.failures",
   "of a step that prints too much, the first and the last lines are told",
   async () => {
     const { site } = await buildingElsewhere();

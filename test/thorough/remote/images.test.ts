@@ -191,7 +191,7 @@ verifies("buildkit.projects", "an image of another project is not run", async ()
   expect(await deploy(`${REGISTRY}/${site.projectId}/app@${DIGEST}`)).toBeNull();
 });
 
-verifies("elsewhere.named", "an image is not named by its id", async () => {
+verifies("pod-builds.named", "an image is not named by its id", async () => {
   const { on, place } = await remoteService(databases, {}, { builds: true });
   const site = new DeploySite(on);
   for (const image of ["sha256:a", DIGEST]) {

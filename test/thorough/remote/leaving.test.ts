@@ -57,7 +57,7 @@ verifies(
 );
 
 verifies(
-  "seats.elsewhere",
+  "seats.nodes",
   "two nodes have seats side by side, and an app of one is called through the other",
   async () => {
     const shared = await mkdtemp(path.join(tmpdir(), "millrace-shared-"));

@@ -71,7 +71,7 @@ test("one that does not answer is silent until it says something", () => {
   expect(hand.pass(3)).toEqual(["silent", "awake", "asked", "silent"]);
 });
 
-verifies("replica.pulse.dead", "silent for 5 s and stopped is dead, and sooner it is not", () => {
+verifies("replica.silent.dead", "silent for 5 s and stopped is dead, and sooner it is not", () => {
   const hand = asked();
   hand.isStopped = true;
   expect(hand.pass(4)).toEqual(["silent"]);
@@ -83,13 +83,13 @@ verifies("replica.pulse.dead", "silent for 5 s and stopped is dead, and sooner i
   expect(saved.pass(6)).toEqual(["silent", "awake", "asked", "silent"]);
 });
 
-verifies("replica.pulse.dead", "silent while no thread does anything for 5 s is dead", () => {
+verifies("replica.silent.dead", "silent while no thread does anything for 5 s is dead", () => {
   const hand = asked();
   expect(hand.pass(5)).toEqual(["silent"]);
   expect(hand.pass(1)).toEqual(["silent", HUNG]);
 });
 
-verifies("replica.pulse.dead", "threads that wait for the interpreter do nothing, however many", () => {
+verifies("replica.silent.dead", "threads that wait for the interpreter do nothing, however many", () => {
   const hand = asked();
   // Each looks for it 200 times a second.
   const waits = (round: number): void => {
@@ -98,7 +98,7 @@ verifies("replica.pulse.dead", "threads that wait for the interpreter do nothing
   expect(hand.pass(6, waits)).toEqual(["silent", HUNG]);
 });
 
-verifies("replica.pulse.computing", "silent while one of its threads computes is silent, and lives", () => {
+verifies("replica.silent.computing", "silent while one of its threads computes is silent, and lives", () => {
   const hand = asked();
   const computes = (round: number): void => {
     hand.threads = [THREAD, { id: 2, usedMs: 11 * round, isRunnable: false }];
@@ -108,7 +108,7 @@ verifies("replica.pulse.computing", "silent while one of its threads computes is
   expect(hand.pass(6)).toEqual(["silent", HUNG]);
 });
 
-verifies("replica.pulse.computing", "of many threads together the least that they do is work", () => {
+verifies("replica.silent.computing", "of many threads together the least that they do is work", () => {
   const hand = asked();
   const stirs = (round: number): void => {
     hand.threads = [{ id: ALL_THREADS, usedMs: 10 * Math.floor(round / 4), isRunnable: false }];
@@ -118,7 +118,7 @@ verifies("replica.pulse.computing", "of many threads together the least that the
   expect(hand.pass(6)).toEqual(["silent", HUNG]);
 });
 
-verifies("replica.pulse.computing", "one that gets no processor is not to blame", () => {
+verifies("replica.silent.computing", "one that gets no processor is not to blame", () => {
   const hand = asked();
   hand.threads = [THREAD, { id: 2, usedMs: 0, isRunnable: true }];
   expect(hand.pass(100)).toEqual(["silent"]);
@@ -139,7 +139,7 @@ test("nothing is told by looks in quick succession, or by none", () => {
 });
 
 verifies(
-  "replica.pulse.awake",
+  "replica.silent.awake",
   "however much time has passed, it is one round until the service has listened again",
   async () => {
     const clock = new HandClock();

@@ -31,13 +31,13 @@ verifies(
     one.host.unloadable.add(app);
     // As if it had just come: the node has it, and has not loaded it.
     await one.host.letGo(app);
-    await one.owners.adopt(app);
+    await one.owners.lookAfter([app]);
     expect(site.world.owners.get(app)).toBe("one");
     expect(one.owners.whyUnserved(app)?.message).toBe(MISSING);
     // Callers come all the time, and do not put it off.
     for (let passed = 0; passed < 5_000; passed += STEP_MS) {
       await site.pass(STEP_MS);
-      await one.owners.adopt(app);
+      await one.owners.lookAfter([app]);
     }
     expect([site.world.owners.get(app), servers(site, app)]).toEqual(["two", ["two"]]);
     expect([one.owners.has(app), one.owners.whyUnserved(app)]).toEqual([false, null]);
@@ -61,7 +61,7 @@ verifies(
     for (const { host } of [one, two]) host.unloadable.add(app);
     await one.host.letGo(app);
     one.host.opened.length = 0;
-    await one.owners.adopt(app);
+    await one.owners.lookAfter([app]);
     const { moved } = site.world;
     await site.pass(600_000);
     expect([site.world.owners.get(app), site.world.moved]).toEqual(["one", moved]);
@@ -70,7 +70,7 @@ verifies(
     expect(tries).toBeGreaterThan(5);
     expect(tries).toBeLessThan(30);
     // Whoever calls does not have it tried each time.
-    for (let calls = 0; calls < 100; calls += 1) await one.owners.adopt(app);
+    for (let calls = 0; calls < 100; calls += 1) await one.owners.lookAfter([app]);
     expect(one.host.opened.filter((opened) => opened === app).length).toBeLessThan(tries + 2);
     one.host.unloadable.delete(app);
     await site.pass(80_000);
@@ -84,7 +84,7 @@ test("an app that is being changed is not given away, even if it cannot be loade
   one.host.unloadable.add(app);
   one.host.changing.add(app);
   await one.host.letGo(app);
-  await one.owners.adopt(app);
+  await one.owners.lookAfter([app]);
   await site.pass(30_000);
   expect(site.world.owners.get(app)).toBe("one");
   one.host.changing.delete(app);
@@ -98,7 +98,7 @@ test("an app that went to another node while it was opened is not served here", 
   const { promise, resolve } = Promise.withResolvers<void>();
   await one.host.letGo(app);
   one.host.gate = promise;
-  const opening = one.owners.adopt(app);
+  const opening = one.owners.lookAfter([app]);
   await until("it is being opened", () => one.host.opened.at(-1) === app);
   const { fence } = one.owners.holderOf(app);
   const { appOwners } = site.world.store();
@@ -252,7 +252,7 @@ test("an app that was given to a node as it left is nobody's, and others take it
   // Before anybody knows that it leaves.
   const leaving = two.owners.leave();
   await appOwners.handOver({ appNumber: app, ...one.owners.holderOf(app), from: "one", to: "two" });
-  await two.owners.adopt(app);
+  await two.owners.lookAfter([app]);
   await leaving;
   expect(site.world.owners.get(app)).not.toBe("two");
   await two.lease.startLeaving();

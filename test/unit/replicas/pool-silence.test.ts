@@ -21,7 +21,7 @@ async function fallsSilent(site: PoolByHand, replica: HandReplica, place: number
   await rounds(site, "it is silent", () => [...site.pool.replicas][place]?.isSilent === true);
 }
 
-verifies("replica.pulse.computing", "a silent replica is given no call until it speaks again", async () => {
+verifies("replica.silent.computing", "a silent replica is given no call until it speaks again", async () => {
   const site = await PoolByHand.open({ maxReplicas: 2, minReplicas: 2 });
   const silent = await site.ready(0);
   const other = await site.ready(1, 2);
@@ -49,7 +49,7 @@ test("its free slots count as taken: whoever waits has another replica started",
   await site.answer(await site.ready(1, 2), waiting);
 });
 
-verifies("replica.pulse.dead", "a stopped one is ended with its call, and replaced", async () => {
+verifies("replica.silent.dead", "a stopped one is ended with its call, and replaced", async () => {
   const site = await PoolByHand.open({ maxReplicas: 1 });
   const held = site.submit();
   const stopped = await site.ready(0);

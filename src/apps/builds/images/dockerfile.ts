@@ -2,7 +2,6 @@
 export type ImageLayers = {
   /** The image that it begins from. */
   readonly base: string;
-  /** System packages. */
   readonly apt: readonly string[];
   readonly before: readonly string[];
   readonly after: readonly string[];

@@ -40,7 +40,6 @@ export async function registriesOnly(host: NodeJS.ProcessEnv): Promise<Policy> {
   return { default: [{ type: "reject" }], transports: { docker: { "": policy.default, ...docker } } };
 }
 
-/** Where podman looks for it. */
 async function hostPolicy({ HOME: home = "/" }: NodeJS.ProcessEnv): Promise<Policy> {
   for (const place of [path.join(home, ".config/containers/policy.json"), "/etc/containers/policy.json"]) {
     const text = await readFile(place, "utf8").catch(() => null);
@@ -60,7 +59,6 @@ type LayersWish = Extract<ImageWish, { kind: "layers" }>;
 /** The steps of a build, until they become layers. */
 type Steps = Record<CommandKind, readonly string[]> & { requirements: Requirements | null };
 
-/** What a build hands to the tool. */
 type Recipe = {
   /** The folder that the Dockerfile may copy from. */
   readonly context: string;
@@ -125,7 +123,6 @@ async function makeImage(wish: ImageWish, recipe: Recipe, site: BuildSite): Prom
   return { environment, python: null };
 }
 
-/** The app's own Dockerfile. */
 async function written(dockerfile: string, site: BuildSite): Promise<Recipe> {
   warnOfIgnored(site);
   const text = await readBundleText(site.bundleDir, dockerfile);

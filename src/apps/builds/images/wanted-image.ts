@@ -14,10 +14,7 @@ type SystemPackages = { readonly listed: readonly string[]; readonly missing: re
 
 const FILES_THAT_RUN_ONCE = "files that run once have no image";
 
-/**
- * The image that an app is to run in; null for one that runs as a process of this host. Where the host can build none,
- * throws a `BuildError` for an app that cannot be without, and warns otherwise.
- */
+/** The image to run the app in; null for a process of this host. Throws a `BuildError`, or warns, if none can be built. */
 export async function wantedImage(
   { listed, missing }: SystemPackages,
   site: BuildSite,

@@ -20,10 +20,7 @@ const OWN_IMAGE =
   "Or build the image yourself, push it to a registry that the cluster pulls from, and name it by its digest in deployment.docker_base_image_url";
 const OWN_SERVER = `${OWN_IMAGE}, with runtime.custom.entrypoint to start the server`;
 
-/**
- * Holds what an app asks for against what machines elsewhere have: images that somebody has built, and BuildKit where a
- * registry is set. Throws a `BuildError` for what the app cannot be without, and warns of the rest.
- */
+/** Compares an app with the cluster: its images, and BuildKit if a registry is set. Throws a `BuildError`, or warns. */
 export async function checkRemote(images: ImageBuilds | null, site: BuildSite): Promise<RemoteFit> {
   const { config } = site;
   if (config.deployment.useUv)

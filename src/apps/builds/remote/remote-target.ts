@@ -126,7 +126,6 @@ export function digestOf(ran: string): string {
   return ran.slice(ran.lastIndexOf("@") + 1);
 }
 
-/** A build in a seat. */
 class RemoteTarget implements BuildTarget {
   readonly #ground: BuildGround;
   readonly #seat: Builder;

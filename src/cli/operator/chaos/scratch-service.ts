@@ -21,6 +21,7 @@ const KEPT_CHARACTERS = 2_000;
 export class ScratchService {
   readonly folder = realpathSync(mkdtempSync(path.join(tmpdir(), "millrace-scratch-")));
   readonly dataDir = path.join(this.folder, "data");
+  readonly #folders = [runtimeDir(this.dataDir), this.folder];
   readonly #env: NodeJS.ProcessEnv;
   #child: ChildProcess | null = null;
   #log = "";
@@ -102,10 +103,6 @@ export class ScratchService {
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
     }
     process.off("exit", this.#removeNow);
-  }
-
-  get #folders(): string[] {
-    return [runtimeDir(this.dataDir), this.folder];
   }
 
   /** For a second Ctrl-C, which waits for nothing. */

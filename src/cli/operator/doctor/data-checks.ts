@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } fr
 import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import path from "node:path";
-import { type BuiltVersion, type VersionFault, versionFault } from "../../../apps/builds/version-fault.ts";
+import { type VersionFault, versionFault } from "../../../apps/builds/version-fault.ts";
 import { bytesBelow } from "../../../apps/storage-report.ts";
 import { envOf, SETTING_KEYS, type Settings } from "../../../config/setting-keys.ts";
 import { Containers } from "../../../host/containers/containers.ts";
@@ -57,13 +57,9 @@ export function checkPermissions(dataDir: string): Finding {
 export function checkLock(holder: Holder, pid: string | null): Finding {
   const check = "lock";
   if (holder === "service") return ok(check, `in use by process ${pid}, which answers`);
-  if (holder === "silent") {
-    return fail(
-      check,
-      `process ${pid} uses the directory but does not answer`,
-      "it may be starting or stopping; if this persists, check its log",
-    );
-  }
+  const remedy = "it may be starting or stopping; if this persists, check its log";
+  if (holder === "silent")
+    return fail(check, `process ${pid} uses the directory but does not answer`, remedy);
   if (pid !== null)
     return warn(check, `left behind by process ${pid}`, "nothing to do: it was stale and has been removed");
   return ok(check, "free");
@@ -93,11 +89,8 @@ function checkSchema(report: DatabaseReport): Finding {
   if (state === "older") return ok("schema", `${last}; the next start brings it up to date`);
   const missing = missingObjects(report);
   if (missing.length === 0) return ok("schema", last);
-  return fail(
-    "schema",
-    `${last}, but missing ${missing.slice(0, 5).join(", ")}`,
-    "the database was changed from outside; restore the last backup",
-  );
+  const remedy = "the database was changed from outside; restore the last backup";
+  return fail("schema", `${last}, but missing ${missing.slice(0, 5).join(", ")}`, remedy);
 }
 
 /** No entry of the audit log was changed or removed. */
@@ -106,12 +99,9 @@ export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
   const { count, brokenAt } = report.audit;
   if (brokenAt === null)
     return [ok("audit log", count === 1 ? "1 entry, intact" : `${count} entries, intact`)];
+  const problem = `the hash chain breaks at entry ${brokenAt}: an entry was changed or removed`;
   return [
-    fail(
-      "audit log",
-      `the hash chain breaks at entry ${brokenAt}: an entry was changed or removed`,
-      "the database was changed from outside; an earlier backup shows the entry",
-    ),
+    fail("audit log", problem, "the database was changed from outside; an earlier backup shows the entry"),
   ];
 }
 
@@ -176,29 +166,23 @@ const REMEDIES: Readonly<Record<VersionFault["what"], string>> = {
   interpreter: "install that Python, or deploy the app for another one",
 };
 
-/** Whether this machine has its files, whole or not. */
-function isHere({ bundle, environment }: Pick<BuiltVersion, "bundle" | "environment">): boolean {
-  return existsSync(bundle) && (environment === null || existsSync(environment));
-}
-
 /** Every version that may serve has its bundle, its packages and its Python. */
 export async function checkApps(
   report: DatabaseReport | Error | null,
-  {
-    dataDir,
-    python,
-    containerEngine,
-    engine,
-  }: Pick<Settings, "dataDir" | "python" | "containerEngine" | "engine">,
+  settings: Pick<Settings, "dataDir" | "python" | "containerEngine" | "engine">,
 ): Promise<Finding[]> {
   if (report === null || report instanceof Error) return [];
-  const containers = new Containers({ dataDir, containerEngine });
+  const { dataDir, python, engine } = settings;
+  const containers = new Containers(settings);
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
   for (const { app, number, isCurrent, isStored, ...version } of report.versions) {
     // With other engines, the machines that run the app have it.
     const needed = engine === "process" ? version.python : null;
     const folders = artifactFolders({ ...version, bundle: version.bundleDir }, dataDir);
-    if (isStored && !isHere(folders)) continue;
+    const { bundle, environment } = folders;
+    // What is stored for all nodes is fetched when this machine needs it.
+    const isHere = existsSync(bundle) && (environment === null || existsSync(environment));
+    if (isStored && !isHere) continue;
     const built = { ...folders, python: needed };
     const fault = await versionFault(built, python, dataDir, containers);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
@@ -207,14 +191,8 @@ export async function checkApps(
   const [first] = faults.toSorted((a, b) => Number(b.isCurrent) - Number(a.isCurrent));
   if (!first) {
     const { length } = report.versions;
-    return [
-      ok(
-        "apps",
-        length === 1
-          ? "1 version has all it needs to start"
-          : `${length} versions have all they need to start`,
-      ),
-    ];
+    const who = length === 1 ? "1 version has all it needs" : `${length} versions have all they need`;
+    return [ok("apps", `${who} to start`)];
   }
   const more = faults.length === 1 ? "" : `; ${faults.length - 1} more`;
   const message = `${first.name}: ${first.fault.message}${more}`;
@@ -246,11 +224,6 @@ export async function checkStorage(
   const full = bounded.filter(({ used, key }) => used > NEARLY_ALL * settings[key]);
   if (full.length === 0) return [ok("storage", message)];
   const names = full.map(({ key }) => envOf(SETTING_KEYS[key].name)).join(" and ");
-  return [
-    warn(
-      "storage",
-      message,
-      `the oldest are removed to make room: raise ${names}, or see what uses it with millrace storage`,
-    ),
-  ];
+  const remedy = `the oldest are removed to make room: raise ${names}, or see what uses it with millrace storage`;
+  return [warn("storage", message, remedy)];
 }

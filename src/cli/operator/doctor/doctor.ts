@@ -21,31 +21,11 @@ import { askService, SilentServiceError } from "../../ask-service.ts";
 import type { OperatorFlags } from "../../options.ts";
 import { printable } from "../../output.ts";
 import { pastable } from "../../program-name.ts";
-import {
-  checkApps,
-  checkAudit,
-  checkClock,
-  checkDatabase,
-  checkDirectory,
-  checkDisk,
-  checkLock,
-  checkPermissions,
-  checkPorts,
-  checkStorage,
-} from "./data-checks.ts";
+import * as data from "./data-checks.ts";
 import type { Holder } from "./data-checks.ts";
 import { checkKubernetes, checkRay } from "./engine-checks.ts";
 import { fail, type Finding, ok } from "./finding.ts";
-import {
-  checkCuda,
-  checkImages,
-  checkLimits,
-  checkNetwork,
-  checkNode,
-  checkPythons,
-  checkSandbox,
-  lookAtWalls,
-} from "./host-checks.ts";
+import * as host from "./host-checks.ts";
 import { checkAppHosts, checkMasterKey, checkNodes } from "./node-checks.ts";
 
 /** `millrace doctor`: checks everything that a start depends on, and says what to do; exit code 1 if a check fails. */
@@ -62,36 +42,36 @@ export async function doctor(flags: OperatorFlags): Promise<void> {
 
 async function examine(settings: Settings): Promise<Finding[]> {
   const { dataDir } = settings;
-  const directory = checkDirectory(dataDir);
+  const directory = data.checkDirectory(dataDir);
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
   const { holder, report, lock, limits, enforcement, seatWalls = null } = await look(settings);
   // The settings of the service if one runs: those of this command may differ.
   const bounds = { ...settings, ...limits };
-  const walls = await lookAtWalls(settings, process.env);
+  const walls = await host.lookAtWalls(settings, process.env);
   const findings = [
     directory,
-    checkPermissions(dataDir),
+    data.checkPermissions(dataDir),
     checkMasterKey(settings),
-    checkLock(holder, lockedBy),
-    ...checkDatabase(report),
-    ...checkAudit(report),
-    ...(await checkApps(report, settings)),
-    await checkDisk(bounds, report),
-    ...(await checkStorage(report, bounds)),
-    checkNode(process.versions.node),
-    ...(await checkPythons(settings, process.env)),
-    checkSandbox(settings, walls),
-    await checkLimits(settings, walls, enforcement),
-    await checkNetwork(settings, walls),
-    await checkCuda(settings, walls, process.env),
-    await checkImages(settings, process.env),
+    data.checkLock(holder, lockedBy),
+    ...data.checkDatabase(report),
+    ...data.checkAudit(report),
+    ...(await data.checkApps(report, settings)),
+    await data.checkDisk(bounds, report),
+    ...(await data.checkStorage(report, bounds)),
+    host.checkNode(process.versions.node),
+    ...(await host.checkPythons(settings, process.env)),
+    host.checkSandbox(settings, walls),
+    await host.checkLimits(settings, walls, enforcement),
+    await host.checkNetwork(settings, walls),
+    await host.checkCuda(settings, walls, process.env),
+    await host.checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
     await checkRay(settings, seatWalls),
-    await checkPorts(settings, holder),
+    await data.checkPorts(settings, holder),
     await checkAppHosts(settings),
     ...(await checkNodes(settings, report)),
-    checkClock(report, Date.now()),
+    data.checkClock(report, Date.now()),
   ];
   lock?.release();
   return findings;
@@ -111,12 +91,7 @@ async function look(settings: Settings): Promise<Seen> {
   const { dataDir, databaseUrl } = settings;
   try {
     const asked = await askService(dataDir, "inspectDatabase");
-    if (asked)
-      return {
-        holder: "service",
-        lock: null,
-        ...(asked.result as Pick<Seen, "report" | "limits" | "enforcement" | "seatWalls">),
-      };
+    if (asked) return { holder: "service", lock: null, ...(asked.result as Omit<Seen, "holder" | "lock">) };
   } catch (error) {
     const holder = error instanceof SilentServiceError ? "silent" : "service";
     return { holder, report: error as Error, lock: null };
@@ -143,24 +118,17 @@ function line({ check, status, message, remedy }: Finding, flags: OperatorFlags)
 /** `millrace doctor --repair`: the service does it if one runs, else we do if we can, with the directory locked. */
 export async function repair(settings: Settings, say: (text: string) => void): Promise<Finding[]> {
   const asked = await askService(settings.dataDir, "repairEnvironments");
-  if (!asked && settings.engine !== "process")
-    return [
-      fail(
-        "repair",
-        "packages are installed where apps run, by a running service",
-        "start the service, and run the repair again",
-      ),
-    ];
+  if (!asked && settings.engine !== "process") {
+    const problem = "packages are installed where apps run, by a running service";
+    return [fail("repair", problem, "start the service, and run the repair again")];
+  }
   const repaired = asked ? (asked.result as Repaired[]) : await repairAlone(settings, say);
   if (repaired.length === 0) return [ok("repair", "nothing needed repair")];
   return repaired.map(({ app, version, problem }) => {
     const name = `${app}, version ${version}`;
     if (problem === null) return ok("repair", `${name}: reinstalled its packages`);
-    return fail(
-      "repair",
-      `${name}: ${problem}`,
-      "fix the cause and run the repair again, or deploy the app again",
-    );
+    const remedy = "fix the cause and run the repair again, or deploy the app again";
+    return fail("repair", `${name}: ${problem}`, remedy);
   });
 }
 
@@ -173,12 +141,8 @@ async function repairAlone(settings: Settings, say: (text: string) => void): Pro
   const walls = level && { level, python: python.path, dataDir, reads, network };
   const lock = lockDirectory(dataDir);
   try {
-    const storage = await settleStorage({
-      ...settings,
-      level,
-      python: python.path,
-      log: createLog(settings.logLevel),
-    });
+    const log = createLog(settings.logLevel);
+    const storage = await settleStorage({ ...settings, level, python: python.path, log });
     const store = await openStore(settings);
     const { signal } = new AbortController();
     try {

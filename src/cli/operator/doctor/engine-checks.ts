@@ -166,7 +166,6 @@ function judge(cluster: string, walls: StandingWalls | null): Finding {
   const told = `${cluster}; isolation of apps there: ${level}`;
   if (level === "none")
     return warn("ray", `${told}, so that each can do whatever Ray's user can (${gap})`, care);
-  return gap === null
-    ? ok("ray", told)
-    : warn("ray", `${told}, but they can connect to Ray itself: ${gap}`, care);
+  if (gap === null) return ok("ray", told);
+  return warn("ray", `${told}, but they can connect to Ray itself: ${gap}`, care);
 }

@@ -25,42 +25,36 @@ export function checkNode(version: string): Finding {
 
 /** Apps have an interpreter, those that ask for a version of their own have it, and builds can install packages. */
 export async function checkPythons({ python }: Settings, env: NodeJS.ProcessEnv): Promise<Finding[]> {
-  const searchPath = env["PATH"] ?? "";
   const found = await findInterpreter(python).catch((error: Error) => error);
   return [
     found instanceof Error
       ? fail("python", found.message, "install Python 3.9 or newer, or set MILLRACE_PYTHON")
       : ok("python", `${found.version} at ${found.path}`),
     await checkVersions(env),
-    await checkPackages(found instanceof Error ? null : found.path, searchPath, env),
+    await checkPackages(found instanceof Error ? null : found.path, env),
   ];
 }
 
 async function checkVersions(env: NodeJS.ProcessEnv): Promise<Finding> {
   const versions = (await hostPythons(env)).map(({ version }) => version);
   if (versions.length > 0) return ok("python versions", versions.join(", "));
-  return warn(
-    "python versions",
-    "no other version, such as python3.12, was found",
-    "if apps set python_version, install those versions, for example with: uv python install 3.12",
-  );
+  const remedy =
+    "if apps set python_version, install those versions, for example with: uv python install 3.12";
+  return warn("python versions", "no other version, such as python3.12, was found", remedy);
 }
 
-async function checkPackages(
-  python: string | null,
-  searchPath: string,
-  env: NodeJS.ProcessEnv,
-): Promise<Finding> {
+async function checkPackages(python: string | null, env: NodeJS.ProcessEnv): Promise<Finding> {
   const check = "packages";
   const variables = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value ?? ""]));
-  const uv = await findUv(searchPath, variables);
+  const uv = await findUv(env["PATH"] ?? "", variables);
   if (uv !== null) return ok(check, `installed by ${uv}`);
   const { pip, bundled } = python === null ? { pip: null, bundled: null } : await probePip(python, variables);
   if (pip !== null) return ok(check, `installed by pip ${pip}`);
   if (bundled !== null) return ok(check, "installed by the pip that comes with Python");
+  const problem = "neither uv nor pip is installed: each build downloads pip from the package index";
   return warn(
     check,
-    "neither uv nor pip is installed: each build downloads pip from the package index",
+    problem,
     "install uv, or pip for Python (on Debian: apt-get install python3-pip python3-venv)",
   );
 }
@@ -92,12 +86,10 @@ export function checkSandbox({ isolation }: Settings, { offer }: HostWalls): Fin
   const care = "deploy only code that you would run yourself under this user; see SECURITY.md";
   const highest = offer && highestLevel(offer);
   const message = "none: an app can do whatever the service's user can";
-  if (isolation === "none")
-    return warn(
-      check,
-      message,
-      highest ? `set MILLRACE_ISOLATION=auto, which gives ${highest} on this host; or ${care}` : care,
-    );
+  if (isolation === "none") {
+    const better = highest ? `set MILLRACE_ISOLATION=auto, which gives ${highest} on this host; or ` : "";
+    return warn(check, message, better + care);
+  }
   if (isolation === "auto") {
     if (highest) return ok(check, highest);
     const why = offer ? lackOf(offer) : "there is no Python to raise walls";
@@ -146,11 +138,9 @@ export async function checkNetwork(settings: Settings, { python, level }: HostWa
       check,
       `${judged}: no app reaches the management API, metadata services or other apps' servers`,
     );
-  return warn(
-    check,
-    judged,
-    'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn',
-  );
+  const remedy =
+    'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn';
+  return warn(check, judged, remedy);
 }
 
 /** What each part of the isolation is called in documents. */
@@ -184,20 +174,15 @@ export function describeCuda(
   level: WallLevel | null,
   gap: string | null,
 ): Finding {
+  const driver =
+    "check the driver: nvidia-smi must work for the service's user, and /dev/nvidia-uvm must exist";
   if (bare !== null)
-    return fail(
-      "cuda",
-      `does not start on this machine, even without isolation: ${bare}`,
-      "check the driver: nvidia-smi must work for the service's user, and /dev/nvidia-uvm must exist",
-    );
+    return fail("cuda", `does not start on this machine, even without isolation: ${bare}`, driver);
   if (walled === null) return ok("cuda", level === null ? "starts" : `starts behind ${level}`);
   const culprits =
     walls.map((name) => WALL_NAMES[name] ?? name).join(" and ") || "several of its parts together";
-  return fail(
-    "cuda",
-    `starts on this machine, but not behind ${level}: ${walled}. What stops it: ${culprits}`,
-    gap === null ? "see docs/gpus.md" : `see docs/gpus.md; on this host ${gap}`,
-  );
+  const problem = `starts on this machine, but not behind ${level}: ${walled}. What stops it: ${culprits}`;
+  return fail("cuda", problem, gap === null ? "see docs/gpus.md" : `see docs/gpus.md; on this host ${gap}`);
 }
 
 const UNSAFE_PODMAN =
@@ -209,14 +194,11 @@ export async function checkImages(
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   const check = "images";
-  if (engine === "kubernetes")
-    return registry === null
-      ? warn(
-          check,
-          "apps with a Dockerfile cannot be deployed: MILLRACE_REGISTRY is unset",
-          "if apps need images, have them built in the cluster: see docs/kubernetes.md",
-        )
-      : ok(check, `built in the cluster, for ${registry}`);
+  if (engine === "kubernetes") {
+    if (registry !== null) return ok(check, `built in the cluster, for ${registry}`);
+    const remedy = "if apps need images, have them built in the cluster: see docs/kubernetes.md";
+    return warn(check, "apps with a Dockerfile cannot be deployed: MILLRACE_REGISTRY is unset", remedy);
+  }
   const found = await findContainerTool(containerEngine, env);
   if ("tool" in found) {
     const { kind, version, isRootless, runtimes } = found.tool;

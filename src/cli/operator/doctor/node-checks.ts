@@ -1,4 +1,4 @@
-import { lookup, lookup as lookUpName } from "node:dns/promises";
+import { lookup } from "node:dns/promises";
 import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
@@ -46,11 +46,9 @@ async function checkAddress({ databaseUrl, nodeUrl }: Settings, own?: KnownNode)
   if (url === null) return ok(check, "MILLRACE_NODE_URL is unset: only services of this machine can join");
   const problem = own ? await whyUnreached(url) : await whyUnknown(url);
   if (problem === null) return ok(check, own ? `${url} answers` : url);
-  return fail(
-    check,
-    `${url}: ${problem}`,
-    "set MILLRACE_NODE_URL to an address of this machine that the other nodes reach, and open its port",
-  );
+  const remedy =
+    "set MILLRACE_NODE_URL to an address of this machine that the other nodes reach, and open its port";
+  return fail(check, `${url}: ${problem}`, remedy);
 }
 
 async function checkOthers(others: readonly KnownNode[]): Promise<Finding> {
@@ -62,11 +60,8 @@ async function checkOthers(others: readonly KnownNode[]): Promise<Finding> {
   const lost = tried.filter(({ problem }) => problem !== null);
   if (lost.length === 0) return ok(check, `reached ${others.map(({ name }) => name).join(", ")}`);
   const told = lost.map(({ node, problem }) => `${node.name} at ${node.url}: ${problem}`).join("; ");
-  return fail(
-    check,
-    `could not reach ${told}`,
-    "open the port of each node to the others, and check MILLRACE_NODE_URL there",
-  );
+  const remedy = "open the port of each node to the others, and check MILLRACE_NODE_URL there";
+  return fail(check, `could not reach ${told}`, remedy);
 }
 
 /** What the data directory calls itself; null before its first start. */
@@ -109,7 +104,7 @@ const PROBE = "millrace-doctor";
 /** Checks that names below the domain of app hosts resolve. */
 export async function checkAppHosts(
   { appHosts }: Pick<Settings, "appHosts">,
-  lookUp: LookUp = lookUpName,
+  lookUp: LookUp = lookup,
 ): Promise<Finding> {
   const check = "app hosts";
   if (appHosts === null) return ok(check, "none: all apps share the origin of the API");

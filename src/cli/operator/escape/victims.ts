@@ -33,15 +33,8 @@ export async function startVictim(python: string, signal: AbortSignal): Promise<
   try {
     for await (const line of createInterface({ input: child.stdout, signal })) {
       const { folder, abstract, ...others } = JSON.parse(line) as Facts;
-      return {
-        facts: {
-          victim_pid: child.pid ?? 0,
-          victim_folder: folder,
-          victim_abstract: abstract,
-          ...others,
-        },
-        end,
-      };
+      const ours = { victim_pid: child.pid ?? 0, victim_folder: folder, victim_abstract: abstract };
+      return { facts: { ...ours, ...others }, end };
     }
     signal.throwIfAborted();
     throw new CliFailure("the process that is to be attacked does not start");

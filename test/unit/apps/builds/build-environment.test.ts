@@ -73,7 +73,7 @@ verifies(
 );
 
 verifies(
-  "elsewhere.build",
+  "pod-builds.build",
   "a seat elsewhere is told the index of pip's own file, and whom it trusts",
   async () => {
     const folder = await mkdtemp(path.join(tmpdir(), "millrace-pip-"));

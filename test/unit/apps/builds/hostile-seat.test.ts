@@ -72,7 +72,7 @@ const CASES: [string, (tar: TarWriter) => Promise<unknown>][] = [
   ],
 ];
 
-verifies("elsewhere.judged", "a bundle that a seat has made up leaves the bundle as it was", async () => {
+verifies("pod-builds.judged", "a bundle that a seat has made up leaves the bundle as it was", async () => {
   // oxlint-disable-next-line no-unsafe-type-assertion
   const elsewhere = { maxFolderBytes: 1_000 } as RemoteBuilds;
   for (const [why, fill] of CASES) {
@@ -85,7 +85,7 @@ verifies("elsewhere.judged", "a bundle that a seat has made up leaves the bundle
   }
 });
 
-verifies("elsewhere.judged", "an archive is stored as it comes, if all of it has come", async () => {
+verifies("pod-builds.judged", "an archive is stored as it comes, if all of it has come", async () => {
   const stored: Buffer[] = [];
   const blobs = {
     put: async (content: AsyncIterable<Buffer>) => {
@@ -117,7 +117,7 @@ verifies("elsewhere.judged", "an archive is stored as it comes, if all of it has
   }
 });
 
-verifies("elsewhere.order", "mistakes that are none are not told", async () => {
+verifies("pod-builds.order", "mistakes that are none are not told", async () => {
   for (const line of ["no JSON", "null", '{"file":"main.py","line":1,"text":{},"message":"x"}']) {
     const said: string[] = [];
     const seat = await hostileSeat(async () => {}, [line, "done"]);

@@ -4,7 +4,7 @@ import { verifies } from "../../../verifies.ts";
 
 const DIGEST = `sha256:${"a".repeat(64)}`;
 
-verifies("elsewhere.pinned", "an image by a tag is pinned to what its machine says it ran", () => {
+verifies("pod-builds.pinned", "an image by a tag is pinned to what its machine says it ran", () => {
   const pinned = (image: string, repository: string) => pinImage(image, `${repository}@${DIGEST}`);
   expect(pinned("python:3.12", "docker.io/library/python")).toBe(`python@${DIGEST}`);
   expect(pinned("acme/base", "docker.io/acme/base")).toBe(`acme/base@${DIGEST}`);
@@ -15,7 +15,7 @@ verifies("elsewhere.pinned", "an image by a tag is pinned to what its machine sa
   expect([pinImage("host/base:1", DIGEST), pinImage("host/base:1", null)]).toEqual([null, null]);
 });
 
-verifies("elsewhere.reuse", "an image is known by its digest, whichever repository it came from", () => {
+verifies("pod-builds.reuse", "an image is known by its digest, whichever repository it came from", () => {
   expect([digestOf(`host/base@${DIGEST}`), digestOf(DIGEST)]).toEqual([DIGEST, DIGEST]);
   expect(digestOf("unknown in pod-1")).toBe("unknown in pod-1");
 });

@@ -28,7 +28,7 @@ function site(buildId: string): BuildSite {
   return { buildId, say: () => {}, signal: new AbortController().signal } as unknown as BuildSite;
 }
 
-verifies("elsewhere.here", "what only tells of a blob is none where apps run on this machine", async () => {
+verifies("pod-builds.here", "what only tells of a blob is none where apps run on this machine", async () => {
   const folder = environment();
   await knownStandIn(folder, (to) => writeBlobRecord(to, RECORD));
   expect([hasEnvironment(folder, true), hasEnvironment(folder, false)]).toEqual([true, false]);
@@ -40,7 +40,7 @@ verifies("elsewhere.here", "what only tells of a blob is none where apps run on 
 });
 
 verifies(
-  "elsewhere.reuse",
+  "pod-builds.reuse",
   "what is not true any more goes, but not while a build relies on it",
   async () => {
     const folder = environment();

@@ -93,7 +93,7 @@ const step = (program: string, lines: string[] = []) => ({
 });
 
 verifies(
-  ["elsewhere.build", "elsewhere.failures"],
+  ["pod-builds.build", "pod-builds.failures"],
   "steps are carried out one after the other, and tell how they ended",
   async () => {
     const { seat, begin, placed } = await playedBuild();
@@ -152,7 +152,7 @@ test("a folder comes on a connection of its own", async () => {
 });
 
 verifies(
-  "elsewhere.failures",
+  "pod-builds.failures",
   "a folder that cannot be stored is not told as a lost connection",
   async () => {
     const { played, seat, begin } = await playedBuild();
@@ -194,7 +194,46 @@ for work in (lambda: build._give("bundle", None, ""), lambda: home.bring("", fol
 print(json.dumps(said))
 `;
 
-verifies("elsewhere.failures", "a build tells which folder was on its way when a connection was cut", () => {
+const CUT_STEP = `
+from millrace_agent.build import Home, _StepLines
+
+class Loop:
+    def __init__(self): self.watched = {}
+    def watch(self, descriptor, _events, act): self.watched[descriptor] = act
+    def forget(self, descriptor): self.watched.pop(descriptor, None)
+    def turn(self):
+        for act in [*self.watched.values()]: act(1)
+
+class Line:
+    is_drained = True
+
+loop, line, said = Loop(), Line(), []
+home = Home(None, None, ("", ""), lambda: line, lambda _word, value: line and said.append(value["text"]), None)
+source, target = os.pipe()
+lines = _StepLines(loop, source, home, "stdout", lambda: None)
+os.write(target, b"one\\n")
+loop.turn()
+line = None
+os.write(target, b"two\\nthree")
+os.close(target)
+for _ in range(3): lines.resume(); loop.turn()
+while_gone = [*said, lines.is_over]
+line = Line()
+for _ in range(3): lines.resume(); loop.turn()
+print(json.dumps([while_gone, [*said, lines.is_over]]))`;
+
+verifies(
+  "pod-builds.back",
+  "what a step prints while there is no connection is sent when there is one again",
+  () => {
+    expect(agentPython(CUT_STEP)).toEqual([
+      ["one", false],
+      ["one", "two", "three", true],
+    ]);
+  },
+);
+
+verifies("pod-builds.failures", "a build tells which folder was on its way when a connection was cut", () => {
   expect(agentPython(CUT, scratchDirectory())).toEqual([
     "the bundle could not be sent to the service: ConnectionResetError: [Errno 104] Connection reset by peer; deploy again",
     "the environment could not be fetched from the service: there is no service; deploy again",
@@ -202,7 +241,7 @@ verifies("elsewhere.failures", "a build tells which folder was on its way when a
 });
 
 verifies(
-  ["elsewhere.cancel", "elsewhere.order"],
+  ["pod-builds.cancel", "pod-builds.order"],
   "an agent that says it has sent a folder, and has not, keeps nobody waiting",
   async () => {
     const { played, seat, begin } = await playedBuild();
@@ -227,7 +266,7 @@ verifies(
 );
 
 verifies(
-  "elsewhere.back",
+  "pod-builds.back",
   "an agent that was lost comes back, and is told again what it has to do",
   async () => {
     const { played, seat, begin } = await playedBuild();
@@ -251,7 +290,7 @@ verifies(
   },
 );
 
-verifies("elsewhere.lost", "what keeps it from starting is told, and at last fails the build", async () => {
+verifies("pod-builds.lost", "what keeps it from starting is told, and at last fails the build", async () => {
   const { played, placed, obstacles, seat } = await playedBuild();
   placed.obstacle = "its image cannot be pulled: not found";
   played.clock.advance(1_000);
@@ -265,7 +304,7 @@ verifies("elsewhere.lost", "what keeps it from starting is told, and at last fai
 });
 
 verifies(
-  ["elsewhere.lost", "kubernetes.last-words"],
+  ["pod-builds.lost", "kubernetes.last-words"],
   "a pod that ends before its agent has called fails the build with what it said last",
   async () => {
     const { ended, seat } = await playedBuild();
@@ -276,7 +315,7 @@ verifies(
   },
 );
 
-verifies("elsewhere.lost", "a pod that ends, or is not heard of, fails the build in words", async () => {
+verifies("pod-builds.lost", "a pod that ends, or is not heard of, fails the build in words", async () => {
   const killed = await playedBuild();
   await killed.begin();
   const running = killed.seat.run(step("pip"));
@@ -318,7 +357,7 @@ verifies("elsewhere.lost", "a pod that ends, or is not heard of, fails the build
   expect(await refusalInTime(untold, untoldEnd)).toContain("was asked to end");
 });
 
-verifies("elsewhere.cancel", "a cancelled build ends its seat, also before that is there", async () => {
+verifies("pod-builds.cancel", "a cancelled build ends its seat, also before that is there", async () => {
   const early = await playedBuild();
   early.cancel.abort(new Error("cancelled by Ada"));
   await expect(early.seat.ground).rejects.toThrow("cancelled by Ada");
@@ -335,7 +374,7 @@ verifies("elsewhere.cancel", "a cancelled build ends its seat, also before that 
 });
 
 verifies(
-  "elsewhere.order",
+  "pod-builds.order",
   "what an agent says out of turn, or of another kind, fails the build",
   async () => {
     const cases: [readonly object[], string][] = [
@@ -357,7 +396,7 @@ verifies(
   },
 );
 
-verifies("elsewhere.order", "more printed lines than an agent passes on fail the build", async () => {
+verifies("pod-builds.order", "more printed lines than an agent passes on fail the build", async () => {
   const { seat, begin, placed } = await playedBuild();
   const agent = await begin();
   const lines: string[] = [];
@@ -376,7 +415,7 @@ verifies("elsewhere.order", "more printed lines than an agent passes on fail the
   expect([lines.length, placed.kills]).toEqual([200 + 209, 1]);
 });
 
-verifies("elsewhere.back", "its agent looks for nobody but the service that builds", async () => {
+verifies("pod-builds.back", "its agent looks for nobody but the service that builds", async () => {
   const { played, seat, sit, orders } = await playedBuild();
   played.others.push("127.0.0.1:1");
   const agent = await sit();

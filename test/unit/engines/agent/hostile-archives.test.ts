@@ -58,3 +58,12 @@ print(json.dumps([outcome(environment + scripts, "/"), outcome(environment + scr
 `;
   expect(agentPython(code)).toEqual(["its scripts name the place where it was made too often", "unpacked"]);
 });
+
+test("an environment whose pyvenv.cfg is a folder is refused, and leaves nothing open", () => {
+  const code = String.raw`${MAKE}
+environment = entry("bin", b"", b"5") + entry("pyvenv.cfg", b"", b"5")
+before = len(os.listdir("/proc/self/fd"))
+print(json.dumps([outcome(environment, "/made"), len(os.listdir("/proc/self/fd")) - before]))
+`;
+  expect(agentPython(code)).toEqual(["it has no pyvenv.cfg that could be read", 0]);
+});

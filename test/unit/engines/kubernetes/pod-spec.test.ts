@@ -162,7 +162,7 @@ verifies("kubernetes.storage", "a claim holds the storage of projects, each sees
 });
 
 verifies(
-  "elsewhere.walls",
+  "pod-builds.walls",
   "a build sees no storage, reaches what is public, and is one whatever a seat holds",
   () => {
     const env = { MILLRACE_KUBERNETES_STORAGE: "volumes", MILLRACE_REPLICAS_PER_SEAT: "4" };
@@ -182,7 +182,7 @@ verifies(
 );
 
 verifies(
-  "elsewhere.image",
+  "pod-builds.image",
   "an image of the app's own gets the agent from the worker image, behind the same walls",
   () => {
     const image = `registry.example/app@sha256:${"a".repeat(64)}`;

@@ -82,7 +82,7 @@ verifies("kubernetes.reasons", "what is no pod of ours is passed over", () => {
   for (const object of bad) expect(readPod(object)).toBeNull();
 });
 
-verifies("elsewhere.reuse", "the digest of an image, once the cluster tells it", () => {
+verifies("pod-builds.reuse", "the digest of an image, once the cluster tells it", () => {
   const digest = `sha256:${"a".repeat(64)}`;
   const imageOf = (imageID?: string) =>
     readPod(shownPod("s", { containerStatuses: [{ name: "seat", state: { running: {} }, imageID }] }))?.image;

@@ -269,7 +269,7 @@ async function tarOf(root: string, fill: (tar: TarWriter) => Promise<unknown>): 
 }
 
 verifies(
-  "elsewhere.judged",
+  "pod-builds.judged",
   "what an agent has packed is unpacked, and nothing in it is trusted",
   async () => {
     const root = scratch();

@@ -109,47 +109,39 @@ export const CODE: readonly Attack[] = [
   attack("process", "run outside by PYTHONPATH and sitecustomize", `require(customized == "0")`),
 ];
 
-/** Makes a file in the project's storage, which the service reads for its callers. */
-const planted = (stoppedBy: Wall, name: string, code: string, path: string, times = 1): Attack =>
-  attack(stoppedBy, name, code, { thenAsksFor: { path, times } });
-
 /**
  * How often the service is asked while something changes under its hands. One that looks first and opens then meets a
  * link every few times; on `uid` each answer takes two processes.
  */
 const RACES = 10;
 
+/** Files in the project's storage, by the path at which the service is asked for each: name and code of the attack. */
+type Plants = Readonly<Record<string, readonly [name: string, code: string]>>;
+
+function planted(stoppedBy: Wall, times: number, plants: Plants): Attack[] {
+  return Object.entries(plants).map(([path, [name, code]]) =>
+    attack(stoppedBy, name, code, { thenAsksFor: { path, times } }),
+  );
+}
+
 /** Ways to have the service itself give away, or stumble over, what an app has put into its storage. */
 export const STORAGE: readonly Attack[] = [
-  planted(
-    "service",
-    "have the service read a link to the master key",
-    `os.symlink(master_key, own + "/link")`,
-    "link",
-  ),
-  planted(
-    "service",
-    "have it read by a link to the data directory",
-    `os.symlink(data_dir, own + "/folder")`,
-    "folder/owner-token",
-  ),
-  planted(
-    "service",
-    "have it read by a link that goes up",
-    `os.symlink("../../../..", own + "/up")`,
-    "up/owner-token",
-  ),
-  planted(
-    "landlock",
-    "have it read a second name of the master key",
-    `os.link(master_key, own + "/name")`,
-    "name",
-  ),
-  planted("service", "have it wait for a pipe", `os.mkfifo(own + "/pipe")`, "pipe"),
-  planted(
-    "service",
-    "have it read a file that becomes a link",
-    `if os.fork() == 0:
+  ...planted("service", 1, {
+    link: ["have the service read a link to the master key", `os.symlink(master_key, own + "/link")`],
+    "folder/owner-token": [
+      "have it read by a link to the data directory",
+      `os.symlink(data_dir, own + "/folder")`,
+    ],
+    "up/owner-token": ["have it read by a link that goes up", `os.symlink("../../../..", own + "/up")`],
+    pipe: ["have it wait for a pipe", `os.mkfifo(own + "/pipe")`],
+  }),
+  ...planted("landlock", 1, {
+    name: ["have it read a second name of the master key", `os.link(master_key, own + "/name")`],
+  }),
+  ...planted("service", RACES, {
+    race: [
+      "have it read a file that becomes a link",
+      `if os.fork() == 0:
     race, link, file = (own + "/" + name for name in ("race", "race-link", "race-file"))
     until = time.monotonic() + 20
     while time.monotonic() < until and not os.path.exists(own + "/race-over"):
@@ -159,13 +151,10 @@ export const STORAGE: readonly Attack[] = [
             plain.write(b"plain")
         os.replace(file, race)
     os._exit(0)`,
-    "race",
-    RACES,
-  ),
-  planted(
-    "service",
-    "have it read in a folder that becomes a link",
-    `if os.fork() == 0:
+    ],
+    "swap/owner-token": [
+      "have it read in a folder that becomes a link",
+      `if os.fork() == 0:
     swap, link, folder = (own + "/" + name for name in ("swap", "swap-link", "swap-folder"))
     os.mkdir(swap)
     os.symlink(data_dir, link)
@@ -176,7 +165,6 @@ export const STORAGE: readonly Attack[] = [
         os.rename(swap, link)
         os.rename(folder, swap)
     os._exit(0)`,
-    "swap/owner-token",
-    RACES,
-  ),
+    ],
+  }),
 ];

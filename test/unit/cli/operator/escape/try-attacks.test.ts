@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ATTACKS } from "../../../../../src/cli/operator/escape/attacks.ts";
+import { ATTACKS } from "../../../../../src/cli/operator/escape/try-attacks.ts";
 
 test("an attack that is named after the one before it comes after that one", () => {
   const names = Object.values(ATTACKS).flatMap((attacks) => attacks.map(({ name }) => name));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { AppLogLine } from "../../../../src/apps/catalog.ts";
-import { copyAppLines } from "../../../../src/cli/operator/app-lines.ts";
+import { copyAppLines } from "../../../../src/cli/operator/serve.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,32 +1,32 @@
 import { section } from "./row.ts";
 
 /** Builds on the machines that apps will run on. */
-export const ELSEWHERE = {
+export const POD_BUILDS = {
   ...section("docs/kubernetes.md: Builds", {
-    "elsewhere.build":
+    "pod-builds.build":
       "Where apps run in pods, commands, packages and bytecode are made in a pod of the image they will run in.",
-    "elsewhere.own": "Commands that install packages have an environment of their own there, too.",
-    "elsewhere.reuse":
+    "pod-builds.own": "Commands of a build in a pod that install packages have an environment of their own.",
+    "pod-builds.reuse":
       "The same packages for the same image are built once; what names them holds the image's digest.",
-    "elsewhere.here":
+    "pod-builds.here":
       "What was built in pods is fetched or built again where the service runs apps itself from then on.",
-    "elsewhere.failures":
+    "pod-builds.failures":
       "What fails in such a build is told as on a plain host: in its log, and as its reason.",
-    "elsewhere.cancel": "A build that is cancelled ends its pod, and leaves nothing behind.",
-    "elsewhere.lost":
+    "pod-builds.cancel": "A build that is cancelled ends its pod, and leaves nothing behind.",
+    "pod-builds.lost":
       "A build's pod that dies, has no machine or no image fails the build with the cluster's own reason.",
-    "elsewhere.back": "A build goes on when its agent comes back after a loss; no step runs twice.",
-    "elsewhere.order": "What an agent that builds says out of turn, or otherwise wrong, fails its build.",
-    "elsewhere.judged":
+    "pod-builds.back": "A build goes on when its agent comes back after a loss; no step runs twice.",
+    "pod-builds.order": "An invalid or unexpected message of an agent fails its build.",
+    "pod-builds.judged":
       "What a build sends is judged entry by entry, bounded, and written anew before it is stored.",
-    "elsewhere.walls":
+    "pod-builds.walls":
       "A build's pod has the walls of a seat, sees no storage and reaches only what is public.",
-    "elsewhere.image":
+    "pod-builds.image":
       "An app may name an image of its own; the agent is brought into it from the worker image.",
-    "elsewhere.named": "No app names an image by an id, by which a machine would run whatever image it has.",
-    "elsewhere.pinned":
+    "pod-builds.named": "No app names an image by an id, by which a machine would run whatever image it has.",
+    "pod-builds.pinned":
       "A version whose image is named by a tag runs the digest that its packages were built for.",
-    "elsewhere.refused":
+    "pod-builds.refused":
       "Without a registry, images that would have to be built are refused with what to set, and what to do instead.",
     "buildkit.built":
       "With a registry, BuildKit builds a Dockerfile or system packages in a pod; the version runs the image by digest.",
