@@ -3,7 +3,7 @@ import path from "node:path";
 import { z } from "zod";
 import type { Settings } from "../config/setting-keys.ts";
 import type { StorageHelper } from "../engines/programs/storage-helper.ts";
-import { lstat, open, readdir } from "../kit/files.ts";
+import { lstat, open, readdir, withHandle } from "../kit/files.ts";
 import { AppError } from "../model/errors.ts";
 import type { CountedRows, CountStep } from "../store/apps/app-storage.ts";
 import type { Store } from "../store/store.ts";
@@ -24,16 +24,16 @@ type AppStorage = Amounts & {
   readonly bundleBytes: number;
 };
 
-/** How much there may be, as who runs the service has set it. */
+/** How much the operator lets there be. */
 export type StorageLimits = Pick<
   Settings,
   "maxRuns" | "maxStorageBytes" | "maxLogBytes" | "diskReserveBytes"
 >;
 
-/** Who uses what of the disk and the database, in bytes. */
+/** Which app and project uses how much of the disk and the database, in bytes. */
 export type StorageReport = {
   readonly apps: readonly AppStorage[];
-  /** Of apps that were deleted: records are kept for their time, and whatever is still to be removed. */
+  /** Of deleted apps: records that are kept for their time, and files that are still to be removed. */
   readonly deletedApps: Amounts;
   /** Of all apps, by the counters that the limits are held by: the same figures as doctor's. */
   readonly used: { readonly runs: number; readonly payloadBytes: number; readonly logBytes: number };
@@ -60,9 +60,8 @@ export async function storageReport(
   const { dataDir } = settings;
   const apps: AppStorage[] = [];
   let deletedApps: Amounts = NOTHING;
-  for (const { number, projectId, name, isDeleted, ...counted } of await patiently(() =>
-    store.appStorage.list(),
-  )) {
+  const listed = await patiently(() => store.appStorage.list());
+  for (const { number, projectId, name, isDeleted, ...counted } of listed) {
     const amounts = { ...counted, ...(await amountsOf(store, number)) };
     if (isDeleted) {
       deletedApps = added(deletedApps, amounts);
@@ -80,9 +79,8 @@ export async function storageReport(
     volumes.push({ projectId, bytes });
   }
   let databaseBytes = 0;
-  for (const name of ["millrace.db", "millrace.db-wal"]) {
+  for (const name of ["millrace.db", "millrace.db-wal"])
     databaseBytes += await bytesBelow(path.join(dataDir, name));
-  }
   return {
     apps,
     deletedApps,
@@ -111,17 +109,14 @@ function added(a: Amounts, b: Amounts): Amounts {
   };
 }
 
-/** Counted step by step: however much there is, nobody else waits for it. */
-async function amountsOf(
-  store: Pick<Store, "appStorage">,
-  appNumber: number,
-): Promise<Pick<Amounts, "runs" | "payloadBytes" | "transcriptBytes">> {
+/** Counted step by step: however much there is, no other query waits for it. */
+async function amountsOf({ appStorage }: Pick<Store, "appStorage">, appNumber: number) {
   const count = async (table: CountStep["table"]): Promise<Omit<CountedRows, "last">> => {
     let [rows, bytes] = [0, 0];
     let after: CountedRows["last"] = null;
     do {
       const step: CountStep = { table, appNumber, after };
-      const found = await patiently(() => store.appStorage.count(step));
+      const found = await patiently(() => appStorage.count(step));
       rows += found.rows;
       bytes += found.bytes;
       after = found.last;
@@ -134,7 +129,7 @@ async function amountsOf(
   return { runs, payloadBytes, transcriptBytes };
 }
 
-/** Figures that somebody asked for before may take all the time that a step has: it is asked for again. */
+/** Retries a step that timed out: another report may have taken all its time. */
 async function patiently<Result>(ask: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -155,21 +150,17 @@ export async function bytesBelow(target: string): Promise<number> {
   // Held open: an app may put a link in its place. One that lies too deep is not counted.
   const folder = await open(target, constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => null);
   if (!folder) return bytes;
-  try {
-    const here = `/proc/self/fd/${folder.fd}`;
+  return await withHandle(folder, async ({ fd }) => {
+    const here = `/proc/self/fd/${fd}`;
     for (const name of await namesIn(here)) bytes += await bytesBelow(`${here}/${name}`);
-  } finally {
-    await folder.close();
-  }
-  return bytes;
+    return bytes;
+  });
 }
 
-/** The same by the project's own user. */
+/** The same, counted by the project's own user. */
 async function bytesTold(helper: Pick<StorageHelper, "ask">, projectId: string): Promise<number> {
-  return z
-    .int()
-    .min(0)
-    .parse(await helper.ask(projectId, { operation: "bytes" }));
+  const answer = await helper.ask(projectId, { operation: "bytes" });
+  return z.int().min(0).parse(answer);
 }
 
 async function namesIn(folder: string): Promise<string[]> {

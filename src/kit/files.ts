@@ -105,6 +105,18 @@ export async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer
   }
 }
 
+/** Does the work with an open file or folder, and closes it in any case. */
+export async function withHandle<Result>(
+  handle: FileHandle,
+  work: (handle: FileHandle) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work(handle);
+  } finally {
+    await handle.close();
+  }
+}
+
 /** Removes a file, or with `recursive` all below it, one after the other: Node's own way would take all threads. */
 export async function rm(
   target: string,
@@ -127,7 +139,8 @@ async function removeAll(target: Buffer): Promise<void> {
   await rmdir(target).catch(absent);
 }
 
-function absent(error: NodeJS.ErrnoException): null {
+/** For a `catch`: null if there is no such file, else throws the error. */
+export function absent(error: NodeJS.ErrnoException): null {
   if (error.code === "ENOENT") return null;
   throw error;
 }

@@ -15,7 +15,7 @@ import { MAX_UNPACKED_BYTES } from "./store-version.ts";
 
 /** Of what is unpacked here. */
 export const LIMITS = { maxEntries: 2_000_000, maxBytes: MAX_UNPACKED_BYTES };
-/** What is left free on the disk, for everything else that goes on there. */
+/** What is left free on the disk for other work. */
 const SPARED_BYTES = 256 * 1024 ** 2;
 
 /** A blob, and how long it is where that is known. */

@@ -2,7 +2,7 @@ import type { FileHandle } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { crc32, createInflateRaw } from "node:zlib";
-import { open, writeChunks } from "../../kit/files.ts";
+import { open, withHandle, writeChunks } from "../../kit/files.ts";
 import { showName } from "./entry-names.ts";
 import { BUNDLE_LIMITS, type BundleLimits } from "./judge-entry.ts";
 import { makeFolder, placeFolder } from "./place-folder.ts";
@@ -13,7 +13,7 @@ import { forEachConcurrently } from "../../kit/concurrency.ts";
 export type ExtractOptions = {
   readonly signal?: AbortSignal;
   readonly limits?: Partial<BundleLimits>;
-  /** Whether the bundle must have a `main.py` at its root; it must unless told otherwise. */
+  /** Whether the bundle must have a `main.py` at its root; the default is yes. */
   readonly needsMain?: boolean;
 };
 
@@ -30,8 +30,7 @@ export async function extractBundle(
   { signal, limits, needsMain = true }: ExtractOptions = {},
 ): Promise<Extracted> {
   signal?.throwIfAborted();
-  const source = await open(zip, "r");
-  try {
+  return await withHandle(await open(zip, "r"), async (source) => {
     const plan = await planExtraction(source, { limits: { ...BUNDLE_LIMITS, ...limits }, needsMain, signal });
     await placeFolder(into, async (aside) => {
       for (const folder of plan.folders) await makeFolder(path.join(aside, folder));
@@ -47,9 +46,7 @@ export async function extractBundle(
     });
     const bytes = plan.files.reduce((sum, file) => sum + file.bytes, 0);
     return { files: plan.files.length, bytes, noMain: plan.noMain };
-  } finally {
-    await source.close();
-  }
+  });
 }
 
 /** What is wrong with the bytes of an entry: the rest of a sentence that begins with its name. */
@@ -65,9 +62,8 @@ async function unpack(
   const target = await open(to, "wx", file.mode);
   try {
     const packed = readPacked(source, file, signal);
-    const write = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
-      await writeChunks(target, checked(chunks, file));
-    };
+    const write = (chunks: AsyncIterable<Buffer>): Promise<void> =>
+      writeChunks(target, checked(chunks, file));
     if (file.isDeflated && file.packedBytes > 0) {
       const inflate = createInflateRaw({ chunkSize: READ_BYTES });
       await pipeline(packed, inflate, write);
@@ -92,7 +88,7 @@ async function* readPacked(
   source: FileHandle,
   { dataStart, packedBytes }: PlannedFile,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Buffer, void, void> {
+): AsyncGenerator<Buffer> {
   for (let done = 0; done < packedBytes;) {
     signal?.throwIfAborted();
     const chunk = Buffer.allocUnsafe(Math.min(READ_BYTES, packedBytes - done));
@@ -104,10 +100,7 @@ async function* readPacked(
 }
 
 /** Lets through what comes to the size and checksum that were given, and not a byte more. */
-async function* checked(
-  chunks: AsyncIterable<Buffer>,
-  file: PlannedFile,
-): AsyncGenerator<Buffer, void, void> {
+async function* checked(chunks: AsyncIterable<Buffer>, file: PlannedFile): AsyncGenerator<Buffer> {
   let bytes = 0;
   let sum = 0;
   for await (const chunk of chunks) {

@@ -2,16 +2,13 @@ import { type Entry, type LocalFileHeader, parseExtraFields } from "yauzl";
 
 const MIB = 1024 * 1024;
 
-/** How much an upload may hold, unless told otherwise. Sizes are of what comes out of it. */
+/** How much an upload may hold by default. Sizes are unpacked. */
 export const BUNDLE_LIMITS = {
   /** Files and folders together. */
   maxFiles: 100_000,
   maxTotalBytes: 8 * 1024 * MIB,
   maxFileBytes: 4 * 1024 * MIB,
-  /**
-   * How many times its packed size a file may have beyond `ratioFreeBytes`, and all together. Source code packs to a
-   * tenth, a table of text to a fortieth; deflate ends at 1,032.
-   */
+  // Of unpacked to packed size, beyond `ratioFreeBytes`. Source code has 10, a table of text 40; deflate ends at 1,032.
   maxRatio: 100,
   ratioFreeBytes: MIB,
   // Small enough to do no harm, and no honest bundle past it packs to a hundredth.
@@ -93,7 +90,7 @@ function sizeProblem(entry: Entry, isFolder: boolean, limits: BundleLimits): str
 export function localProblem(entry: Entry, local: LocalFileHeader): string | null {
   const isLater = (local.generalPurposeBitFlag & DESCRIPTOR_FLAG) !== 0;
   const { bytes, packedBytes } = localSizes(local);
-  /** Zero stands for "not known yet" in the header of a stream. */
+  // Zero stands for "not known yet" in the header of a stream.
   const isOther = (here: number, there: number): boolean => here !== there && !(isLater && here === 0);
   const isPlain = ({ generalPurposeBitFlag: flags }: Entry | LocalFileHeader): boolean =>
     (flags & ENCRYPTED_FLAGS) === 0;
@@ -109,10 +106,7 @@ export function localProblem(entry: Entry, local: LocalFileHeader): string | nul
   return `has a header that contradicts the zip's directory: ${contradicted.join(", ")}`;
 }
 
-function localSizes({ uncompressedSize, compressedSize, extraField }: LocalFileHeader): {
-  readonly bytes: number;
-  readonly packedBytes: number;
-} {
+function localSizes({ uncompressedSize, compressedSize, extraField }: LocalFileHeader) {
   const large = parseExtraFields(extraField).find(({ id }) => id === ZIP64_FIELD)?.data;
   let at = 0;
   const size = (short: number): number => {

@@ -2,13 +2,10 @@ import path from "node:path";
 import { open, readdir, realpath, stat } from "../../kit/files.ts";
 import { createHash } from "node:crypto";
 
-/** Whether a name belongs to a pattern, or lies in a folder that does. It has slashes, and none in front. */
+/** Whether a name, such as `a/b.py`, or a folder above it matches a pattern. */
 type FileMatcher = (name: string) => boolean;
 
-/**
- * Shell patterns (`*`, `?`, `[abc]`, `[!abc]`). Without a slash they match a name at any depth; otherwise the path from the
- * root, where `*` crosses folders. A folder's match includes its content; a leading `./` and a final slash are ignored.
- */
+/** Shell patterns. Without a slash they match at any depth, else from the root, where `*` crosses folders. */
 export function readFilePatterns(patterns: readonly string[]): FileMatcher {
   const anywhere: RegExp[] = [];
   const fromRoot: RegExp[] = [];
@@ -44,7 +41,7 @@ function toRegExp(pattern: string): RegExp {
   try {
     return new RegExp(`^${source}$`, "su");
   } catch {
-    // A set such as [z-a], in which there is nothing.
+    // A set such as [z-a] is empty.
     return /(?!)/;
   }
 }
@@ -54,9 +51,6 @@ export type BundleFile = { readonly name: string; readonly path: string; readonl
 
 /** Which files of a folder belong to the bundle. */
 export type BundlePatterns = { readonly include: readonly string[]; readonly exclude: readonly string[] };
-
-/** The default of `include` and `exclude`. */
-export const DEFAULT_PATTERNS: BundlePatterns = { include: ["*"], exclude: [".*"] };
 
 const CONFIG_FILES: ReadonlySet<string> = new Set(["millrace.toml", "cerebrium.toml"]);
 
@@ -69,10 +63,8 @@ export async function listBundleFiles(folder: string, patterns: BundlePatterns):
   return files.toSorted((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
 }
 
-type Level = { readonly folder: string; readonly below: string; readonly above: readonly string[] };
-
 async function walk(
-  { folder, below, above }: Level,
+  { folder, below, above }: { folder: string; below: string; above: readonly string[] },
   patterns: { readonly include: FileMatcher; readonly exclude: FileMatcher },
   files: BundleFile[],
 ): Promise<void> {
@@ -95,10 +87,7 @@ async function walk(
 }
 
 /** A hash over a folder's files, their names, contents and right to be executed: equal for equal bundles. */
-export async function hashFolder(
-  folder: string,
-  patterns: BundlePatterns = DEFAULT_PATTERNS,
-): Promise<string> {
+export async function hashFolder(folder: string, patterns: BundlePatterns): Promise<string> {
   const hash = createHash("sha256");
   for (const { name, path } of await listBundleFiles(folder, patterns)) {
     const { mode, size } = await stat(path);

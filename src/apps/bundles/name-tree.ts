@@ -56,9 +56,8 @@ export class NameTree {
       const here = showName(names.slice(0, index + 1).join("/"));
       if (there.name !== name) {
         const other = showName([...names.slice(0, index), there.name].join("/"));
-        return refused(
-          `${here} and ${other} differ only in case or Unicode form; some file systems take them for one name.`,
-        );
+        const why = "differ only in case or Unicode form; some file systems take them for one name";
+        return refused(`${here} and ${other} ${why}.`);
       }
       if (there.isFolder !== isFolderHere) return refused(`${here} is both a file and a folder.`);
       if (isLast && there.isNamed) {

@@ -1,15 +1,12 @@
 import path from "node:path";
-import { copyFile, lstat, mkdir, open, rename, rm, stat } from "../../kit/files.ts";
+import { absent, copyFile, lstat, mkdir, open, rename, rm, stat, withHandle } from "../../kit/files.ts";
 import { constants } from "node:fs";
-import { type BundlePatterns, DEFAULT_PATTERNS, listBundleFiles } from "./list-files.ts";
+import { type BundlePatterns, listBundleFiles } from "./list-files.ts";
 import { forEachConcurrently } from "../../kit/concurrency.ts";
 
 const FOLDER_MODE = 0o755;
 
-/**
- * Makes a folder that appears under its name whole and safely on the disk, or not at all. `fill` is given the folder
- * as it is made aside, writes and syncs its files, and says which folders below it made.
- */
+/** Makes a folder that appears whole and synced, or not at all. `fill` syncs its files, and names the folders it made. */
 export async function placeFolder<T extends { readonly folders: readonly string[] }>(
   into: string,
   fill: (aside: string) => Promise<T>,
@@ -17,7 +14,7 @@ export async function placeFolder<T extends { readonly folders: readonly string[
   const aside = `${into}.part`;
   const parent = path.dirname(into);
   await mkdir(parent, { recursive: true, mode: 0o700 });
-  if (await isThere(into)) throw new Error(`${into} exists already`);
+  if (await lstat(into).catch(absent)) throw new Error(`${into} exists already`);
   // Left by a service that was killed.
   await rm(aside, { recursive: true, force: true });
   try {
@@ -34,54 +31,26 @@ export async function placeFolder<T extends { readonly folders: readonly string[
   }
 }
 
-/** A new folder that others may read, whatever the process's mask: replicas may run as somebody else. */
+/** Makes a folder that others may read, whatever the process's mask: replicas may run as another user. */
 export async function makeFolder(target: string): Promise<void> {
   await mkdir(target);
-  const folder = await open(target, "r");
-  try {
-    await folder.chmod(FOLDER_MODE);
-  } finally {
-    await folder.close();
-  }
+  await withHandle(await open(target, "r"), (folder) => folder.chmod(FOLDER_MODE));
 }
 
-/** Waits until what a folder lists is on the disk. */
+/** Waits until a file, or the list of names in a folder, is on the disk. */
 export async function syncFolder(target: string): Promise<void> {
-  const folder = await open(target, "r");
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-}
-
-async function isThere(target: string): Promise<boolean> {
-  try {
-    await lstat(target);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
-    throw error;
-  }
+  await withHandle(await open(target, "r"), (folder) => folder.sync());
 }
 
 const FILES_AT_ONCE = 8;
 
 /** Copies a folder's files, following links, into a new folder: whole and synced, or nothing is left. */
-export async function copyFolder(
-  from: string,
-  to: string,
-  patterns: BundlePatterns = DEFAULT_PATTERNS,
-): Promise<void> {
+export async function copyFolder(from: string, to: string, patterns: BundlePatterns): Promise<void> {
   const files = await listBundleFiles(from, patterns);
   const folders = foldersOf(files.map(({ name }) => name));
   await placeFolder(to, async (aside) => {
     for (const folder of folders) await makeFolder(path.join(aside, folder));
-    await forEachConcurrently(
-      files,
-      FILES_AT_ONCE,
-      async (file) => await copy(file.path, path.join(aside, file.name)),
-    );
+    await forEachConcurrently(files, FILES_AT_ONCE, (file) => copy(file.path, path.join(aside, file.name)));
     return { folders };
   });
 }
@@ -89,13 +58,10 @@ export async function copyFolder(
 async function copy(from: string, to: string): Promise<void> {
   await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   const { mode } = await stat(from);
-  const file = await open(to, "r");
-  try {
+  await withHandle(await open(to, "r"), async (file) => {
     await file.chmod((mode & 0o100) === 0 ? 0o644 : 0o755);
     await file.sync();
-  } finally {
-    await file.close();
-  }
+  });
 }
 
 /** Every folder on the way to the files, parents first. */

@@ -66,8 +66,8 @@ export type PlannedFile = {
   readonly crc32: number;
 };
 
-/** What is to be written; folders with parents first. */
 type ExtractionPlan = {
+  /** Parents first. */
   readonly folders: readonly string[];
   readonly files: readonly PlannedFile[];
   /** What to say of a bundle without a `main.py` at its root; null where there is one. */
@@ -76,7 +76,6 @@ type ExtractionPlan = {
 
 type PlanOptions = {
   readonly limits: BundleLimits;
-  /** Whether the bundle must have a `main.py`. */
   readonly needsMain: boolean;
   readonly signal?: AbortSignal | undefined;
 };
@@ -160,10 +159,9 @@ class Planner {
       const local = await this.#directory.zip.readLocalFileHeaderPromise(entry);
       const problem = localProblem(entry, local);
       if (problem !== null) problems.push(problem);
-      const { fileDataStart } = local;
-      const end = fileDataStart + entry.compressedSize;
+      const end = local.fileDataStart + entry.compressedSize;
       this.#spans.push({ shownName: showName(raw), start: entry.relativeOffsetOfLocalHeader, end });
-      return fileDataStart;
+      return local.fileDataStart;
     } catch (error) {
       if (!(error instanceof Error) || "errno" in error) throw error;
       problems.push("is not where the zip's directory says");

@@ -5,7 +5,7 @@ import { ZipFile } from "yazl";
 import { open, stat } from "../../kit/files.ts";
 import { judgeEntryName, showName } from "./entry-names.ts";
 
-/** A file of a zip: its name there, and where it is. */
+/** A file, and its name in the zip. */
 type ZipSource = { readonly name: string; readonly path: string };
 
 /** Where the format's time begins, on every machine's clock: equal files make equal zips. */
@@ -37,7 +37,7 @@ export async function writeZip(files: readonly ZipSource[], to: Writable): Promi
     to.destroy();
     throw error;
   } finally {
-    // yazl leaves it open when nobody reads on.
+    // yazl leaves it open when its output is no longer read.
     reading?.destroy();
   }
 }

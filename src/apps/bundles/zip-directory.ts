@@ -75,17 +75,13 @@ function damaged(error: unknown): unknown {
   return new BundleError(["The zip's directory is damaged or cut off."], error);
 }
 
-/** A piece of the file that was read at once. */
 type Window = { readonly start: number; readonly bytes: Buffer };
 
 const WINDOW_BYTES = 32 * 1024;
 /** One moves through the directory, the other through the entries. */
 const WINDOWS = 2;
 
-/**
- * A zip's bytes, for yauzl, which reads them in small pieces: so they are read in larger ones. (Measured with 99,000
- * entries: 29 s without, 4 s with.) An offset that no file can have is refused here: yauzl would pass it on and throw.
- */
+/** Reads ahead for yauzl, which asks for small pieces: with 99,000 entries 4 s, not 29. Refuses impossible offsets. */
 class ZipBytes extends RandomAccessReader {
   readonly #file: FileHandle;
   readonly #size: number;
@@ -119,8 +115,7 @@ class ZipBytes extends RandomAccessReader {
       return;
     }
     callbackify(async () => {
-      const bytes = await this.#readOn(position, length);
-      bytes.copy(buffer, offset, 0, length);
+      (await this.#readOn(position, length)).copy(buffer, offset, 0, length);
     })(callback);
   }
 

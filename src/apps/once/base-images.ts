@@ -11,6 +11,7 @@ import type { LogStream } from "../../model/log-line.ts";
 import { AppError } from "../../model/errors.ts";
 import { BuildError, type BuildHost, buildHost } from "../builds/site.ts";
 import { prepareBuild } from "../builds/build.ts";
+import { environmentsDir } from "../builds/environments.ts";
 import type { AppLogLine, Catalog } from "../catalog.ts";
 import { BuildQueue } from "../deploys/build-queue.ts";
 import { defaultConfig } from "./file-context.ts";
@@ -23,7 +24,7 @@ export type BaseImageParts = BuildHost & {
 
 type Packages = Readonly<Record<string, string>>;
 
-/** What files are to find when they run. */
+/** What is installed for files that run. */
 export type BaseImageWish = {
   readonly pip: Packages;
   readonly apt: Packages;
@@ -53,8 +54,7 @@ const NO_PATHS = { pip: null, apt: null, conda: null };
 /** Installed packages for file runs: the same environments as of apps, named by their hash. */
 export class BaseImages {
   readonly #parts: BaseImageParts;
-  readonly #environments: string;
-  /** By wish; one that has ended stays until somebody was told. */
+  /** By wish; one that has ended stays until a caller has its result. */
   readonly #begun = new Map<string, Promise<string>>();
   /** How many each project has under way. */
   readonly #underWay = new Counts<string>();
@@ -63,7 +63,6 @@ export class BaseImages {
 
   constructor(parts: BaseImageParts) {
     this.#parts = parts;
-    this.#environments = path.join(parts.dataDir, "environments");
   }
 
   /** Has the packages installed, and waits a while for it. Throws `deploy_invalid` with what is wrong. */
@@ -85,12 +84,11 @@ export class BaseImages {
   /** The folder of that digest's packages, null for none. Throws `bad_request` when the project has none such. */
   async find({ projectId }: App, digest: string): Promise<string | null> {
     if (digest === NOTHING) return null;
-    const environment = path.join(this.#environments, digest);
+    const environment = path.join(environmentsDir(this.#parts.dataDir), digest);
     const isOwn = digest.startsWith(projectId) && DIGEST.test(digest.slice(projectId.length));
     const isThere = isOwn && existsSync(path.join(environment, "bin", "python"));
-    if (!isThere)
-      throw new AppError("bad_request", { message: "Unknown imageDigest; create the base image again." });
-    return environment;
+    if (isThere) return environment;
+    throw new AppError("bad_request", { message: "Unknown imageDigest; create the base image again." });
   }
 
   async stop(): Promise<void> {
@@ -108,7 +106,7 @@ export class BaseImages {
     return making;
   }
 
-  /** By turns of projects, and one that hangs gives its place back. */
+  /** Projects take turns; one that hangs gives its place back. */
   async #makeInTurn(app: App, wish: BaseImageWish): Promise<string> {
     const { signal } = this.#stopping;
     const count = this.#underWay.of(app.projectId);

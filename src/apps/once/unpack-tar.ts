@@ -1,7 +1,7 @@
 import path from "node:path";
 import { BadTar, nextHeader, paddingOf, type TarHeader } from "../../kit/tar/archive.ts";
 import { AppError } from "../../model/errors.ts";
-import { chmod, mkdir, open } from "../../kit/files.ts";
+import { chmod, mkdir, open, withHandle } from "../../kit/files.ts";
 import { judgeEntryName, showName } from "../bundles/entry-names.ts";
 
 /** Bytes that arrive in pieces of any size, taken in pieces of the taker's. */
@@ -24,11 +24,8 @@ class ByteSource {
       const { done, value } = await this.#pieces.next();
       if (done === true) throw new BadTar("it ends too early");
       this.#arrivedBytes += value.length;
-      if (this.#arrivedBytes > this.#maxBytes) {
-        throw new AppError("body_too_large", {
-          message: `The archive is larger than ${this.#maxBytes} bytes.`,
-        });
-      }
+      const message = `The archive is larger than ${this.#maxBytes} bytes.`;
+      if (this.#arrivedBytes > this.#maxBytes) throw new AppError("body_too_large", { message });
       parts.push(value);
       bytes += value.length;
     }
@@ -61,9 +58,8 @@ export async function unpackTar(
       const names = judge(header);
       for (let depth = 1; depth <= names.length; depth++) places.add(names.slice(0, depth).join("/"));
       // Entries too: one that names the folder itself, or a folder again, comes to nothing new.
-      if (Math.max(count, places.size) > maxEntries) {
+      if (Math.max(count, places.size) > maxEntries)
         throw new BadTar(`more than ${maxEntries} files and folders`);
-      }
       await unpackEntry(source, header, path.join(into, ...names));
     }
   } catch (error) {
@@ -84,31 +80,22 @@ function judge({ name, kind }: TarHeader): readonly string[] {
   return names;
 }
 
-async function unpackEntry(
-  source: ByteSource,
-  { kind, mode, sizeBytes }: TarHeader,
-  target: string,
-): Promise<void> {
-  if (kind === "directory") {
-    await mkdir(target, { recursive: true });
-    return;
-  }
+async function unpackEntry(source: ByteSource, header: TarHeader, target: string): Promise<void> {
+  const { kind, mode, sizeBytes } = header;
+  if (kind === "directory") return void (await mkdir(target, { recursive: true }));
   await mkdir(path.dirname(target), { recursive: true });
-  const file = await open(target, "wx", 0o644);
-  try {
+  await withHandle(await open(target, "wx", 0o644), async (file) => {
     for (let left = sizeBytes; left > 0;) {
       const bytes = await source.take(Math.min(left, CHUNK_BYTES));
       await file.writeFile(bytes);
       left -= bytes.length;
     }
-  } finally {
-    await file.close();
-  }
+  });
   if ((mode & 0o100) !== 0) await chmod(target, 0o755);
   await source.take(paddingOf(sizeBytes));
 }
 
-/** What of it the sender may learn. */
+/** What the sender may learn of an error. */
 function uploadError(error: unknown): unknown {
   if (error instanceof BadTar)
     return new AppError("upload_invalid", { message: `The file is ${error.message}.` });

@@ -12,7 +12,7 @@ const NUMBER = z.string().regex(/^-?\d{1,20}$/);
 const FACTS = z.strictObject({ size: NUMBER, modified_ns: NUMBER, inode: NUMBER });
 const CHANGE = z.strictObject({ before: SIZE.nullable(), after: SIZE.nullable() });
 
-/** A project's persistent storage, where its files belong to a user of its own: a helper does everything in there. */
+/** A project's persistent storage where its files belong to its own user, as which a helper does all work. */
 export class KeptVolume implements VolumeFiles {
   readonly #helper: StorageHelper;
   readonly #projectId: string;

@@ -2,16 +2,16 @@ import { createHash, type Hash, randomUUID } from "node:crypto";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { mkdir, open, readdir, rename, rm, stat, writeChunks } from "../../kit/files.ts";
+import { mkdir, open, readdir, rename, rm, stat, withHandle, writeChunks } from "../../kit/files.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { AppError } from "../../model/errors.ts";
-import { volumeError } from "./volume.ts";
+import { refused, volumeError } from "./volume.ts";
 import type { Trash } from "../../kit/remove-tree.ts";
 
 /** An upload of so many parts. */
 export type Upload = { readonly id: string; readonly partCount: number };
 
-/** A part as whoever sent it knows it again. */
+/** How the sender names a part that it has sent. */
 export type PartTag = { readonly partNumber: number; readonly etag: string };
 
 export type UploadParts = {
@@ -24,11 +24,11 @@ export type UploadParts = {
   readonly maxPartBytes?: number;
 };
 
-/** An upload in which nothing has happened for so long is given up. */
+/** An upload in which nothing has happened for so long is abandoned. */
 export const UPLOAD_LIFE_MS = 86_400_000;
 const FILE_MODE = 0o644;
 const READ_BYTES = 1024 * 1024;
-/** Of one part, where nothing else is said. */
+/** Of one part. */
 export const MAX_PART_BYTES = 5 * 1024 ** 3;
 const TAG = /^"?([0-9a-f]{64})"?$/;
 
@@ -43,7 +43,7 @@ export class Uploads {
   async begin(partCount: number): Promise<Upload> {
     const id = randomUUID();
     await mkdir(this.#parts.dir, { recursive: true, mode: 0o700 }).catch(refused);
-    // Who puts it into the volume may be another user, who sees no more of this than the one folder.
+    // Another user may move it into the volume; it sees only this one folder.
     await mkdir(this.#dirOf(id), { mode: 0o755 }).catch(refused);
     return { id, partCount };
   }
@@ -55,11 +55,8 @@ export class Uploads {
     const hash = createHash("sha256");
     try {
       const file = await open(arriving, "wx", FILE_MODE);
-      await pipeline(
-        source,
-        (chunks: AsyncIterable<Buffer>) => this.#take(chunks, hash),
-        file.createWriteStream(),
-      );
+      const take = (chunks: AsyncIterable<Buffer>) => this.#take(chunks, hash);
+      await pipeline(source, take, file.createWriteStream());
       const tag = hash.digest("hex");
       await rename(arriving, this.#partFile(id, partNumber, tag));
       return `"${tag}"`;
@@ -89,7 +86,7 @@ export class Uploads {
     return taken;
   }
 
-  /** Removes the uploads that were given up. */
+  /** Removes abandoned uploads. */
   async sweep(): Promise<void> {
     const { dir, clock, trash } = this.#parts;
     for (const id of await readdir(dir).catch(() => [])) {
@@ -101,7 +98,7 @@ export class Uploads {
 
   async #discard(id: string): Promise<void> {
     const { trash } = this.#parts;
-    // It may be given up and completed at the same time.
+    // It may be abandoned and completed at the same time.
     await rename(this.#dirOf(id), await trash.freePath()).catch(() => undefined);
     void trash.empty();
   }
@@ -113,9 +110,8 @@ export class Uploads {
       const message = shortage();
       if (message !== null) throw new AppError("storage_unavailable", { message });
       bytes += chunk.length;
-      if (bytes > maxPartBytes) {
+      if (bytes > maxPartBytes)
         throw new AppError("body_too_large", { message: `A part is larger than ${maxPartBytes} bytes.` });
-      }
       hash.update(chunk);
       yield chunk;
     }
@@ -123,13 +119,11 @@ export class Uploads {
 
   async #partFiles(id: string, partCount: number, tags: readonly PartTag[]): Promise<string[]> {
     const byNumber = new Map(tags.map(({ partNumber, etag }) => [partNumber, TAG.exec(etag)?.[1]]));
-    if (byNumber.size !== tags.length || tags.length !== partCount) {
+    if (byNumber.size !== tags.length || tags.length !== partCount)
       throw badParts(`name each of the ${partCount} parts once`);
-    }
     const files: string[] = [];
     for (let number = 1; number <= partCount; number += 1) {
-      const tag = byNumber.get(number);
-      const file = this.#partFile(id, number, tag ?? "none");
+      const file = this.#partFile(id, number, byNumber.get(number) ?? "none");
       if (!(await stat(file).catch(() => null)))
         throw badParts(`part ${number} did not arrive with that ETag`);
       files.push(file);
@@ -141,16 +135,11 @@ export class Uploads {
     const [first] = files;
     // Nearly all files have one part: it is the file.
     if (first !== undefined && files.length === 1) await rename(first, whole);
-    const target = await open(whole, "a", FILE_MODE);
-    try {
-      if (files.length > 1) {
-        for (const file of files)
-          await writeChunks(target, (await open(file)).createReadStream({ highWaterMark: READ_BYTES }));
-      }
+    await withHandle(await open(whole, "a", FILE_MODE), async (target) => {
+      for (const file of files.length > 1 ? files : [])
+        await writeChunks(target, (await open(file)).createReadStream({ highWaterMark: READ_BYTES }));
       await target.sync();
-    } finally {
-      await target.close();
-    }
+    });
   }
 
   #dirOf(id: string): string {
@@ -173,8 +162,4 @@ function badParts(problem: string): AppError {
 
 function isAbsent(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === "ENOENT";
-}
-
-function refused(error: unknown): never {
-  throw volumeError(error);
 }

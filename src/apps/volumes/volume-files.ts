@@ -13,7 +13,7 @@ export type VolumeEntry = {
 /** Bytes of a file, the first and the last included. */
 export type ByteSpan = { readonly first: number; readonly last: number };
 
-/** A file that can be read; whoever gets it closes it, or reads it. */
+/** A file that can be read; its receiver reads or closes it. */
 export type OpenFile = {
   readonly sizeBytes: number;
   /** Epoch nanoseconds. */
@@ -29,7 +29,7 @@ export type SizeChange = { readonly beforeBytes: number | null; readonly afterBy
 /** An app may make files without end; all of a list is in memory, and sorted in one go. */
 export const MAX_ENTRIES = 100_000;
 
-/** The files of a project's persistent storage, whoever they belong to. */
+/** The files of a project's persistent storage. */
 export type VolumeFiles = {
   /** What a folder holds, by name; nothing where there is no such folder. Throws `bad_request` if that is too much. */
   list(path: VolumePath): Promise<VolumeEntry[]>;
@@ -67,7 +67,6 @@ export function readFilePath(text: string): VolumePath {
   return names;
 }
 
-/** The answer to a path that is not taken. */
 export function badPath(problem: string): AppError {
   return new AppError("bad_request", { message: `The path ${problem}.` });
 }

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { lstat, mkdir, namesIn, open, readlink, rename, unlink } from "../../kit/files.ts";
+import { lstat, mkdir, namesIn, open, readlink, rename, unlink, withHandle } from "../../kit/files.ts";
 import type { Trash } from "../../kit/remove-tree.ts";
 import { badPath, MAX_ENTRIES } from "./volume-files.ts";
 import type { ByteSpan, OpenFile, SizeChange, VolumeEntry, VolumeFiles, VolumePath } from "./volume-files.ts";
@@ -62,13 +62,8 @@ export class Volume implements VolumeFiles {
 
   async #sizeOf(path: VolumePath): Promise<number | null> {
     const handle = await openInside(this.#root, path).catch(absent);
-    if (!handle) return null;
-    try {
-      const stats = await handle.stat();
-      return stats.isFile() ? stats.size : null;
-    } finally {
-      await handle.close();
-    }
+    const stats = handle && (await withHandle(handle, () => handle.stat()));
+    return stats?.isFile() ? stats.size : null;
   }
 
   async put(source: string, path: VolumePath): Promise<SizeChange> {
@@ -99,9 +94,8 @@ export class Volume implements VolumeFiles {
   async #names(folder: FileHandle): Promise<string[]> {
     const names: string[] = [];
     for await (const name of namesIn(inFolder(folder, "."), NAMES_AT_ONCE)) {
-      if (names.length >= this.#maxEntries) {
+      if (names.length >= this.#maxEntries)
         throw badPath(`is a folder with more than ${this.#maxEntries} entries, too many to list`);
-      }
       names.push(name);
     }
     return names;
@@ -123,15 +117,11 @@ export class Volume implements VolumeFiles {
 
   async #linked(path: VolumePath) {
     const handle = await openInside(this.#root, path).catch(() => null);
-    try {
-      return handle && (await handle.stat());
-    } finally {
-      await handle?.close();
-    }
+    return handle && (await withHandle(handle, () => handle.stat()));
   }
 }
 
-/** Changes the last name of a path in its folder, durably, and closes that. */
+/** Changes the last name of a path in its folder, durably, and closes the folder. */
 async function changeIn(
   folder: FileHandle,
   path: VolumePath,
@@ -147,7 +137,8 @@ async function changeIn(
   }
 }
 
-function refused(error: unknown): never {
+/** For a `catch`: throws what the error means to a caller. */
+export function refused(error: unknown): never {
   throw volumeError(error);
 }
 
@@ -183,13 +174,10 @@ function bytesOf(handle: FileHandle, { first, last }: ByteSpan): Readable {
 const { O_RDONLY, O_DIRECTORY, O_NONBLOCK } = constants;
 /** Finds without opening; Node does not name it. */
 const O_PATH = 0o10000000;
-/** Others may read, so that apps can, whoever they run as. */
+/** Others may read, so that apps can as any user. */
 const FOLDER_MODE = 0o755;
 
-/**
- * An app may make links while its volume is served. So the real place of what is opened is checked first, and then reached
- * through its descriptor alone: no link leads out of the volume.
- */
+/** No link leads out of the volume, though an app may make some meanwhile: what is found is reached by its descriptor. */
 async function openInside(root: string, path: VolumePath, flags = O_RDONLY): Promise<FileHandle> {
   return await openReal(root, [root, ...path].join("/"), flags);
 }
@@ -231,17 +219,14 @@ export function volumeError(error: unknown): unknown {
 
 /** Found first and opened when its real path is known: to open a pipe or a device outside would do something there. */
 async function openReal(root: string, target: string, flags: number): Promise<FileHandle> {
-  const found = await open(target, O_PATH);
-  try {
-    const self = `/proc/self/fd/${found.fd}`;
+  return await withHandle(await open(target, O_PATH), async ({ fd }) => {
+    const self = `/proc/self/fd/${fd}`;
     const real = await readlink(self);
     // Without waiting: an app may have put a pipe there.
     if (real === root || real.startsWith(`${root}/`)) return await open(self, flags | O_NONBLOCK);
-  } finally {
-    await found.close();
-  }
-  // The same as if nothing were there: what is outside is nobody's business.
-  throw Object.assign(new Error("outside the volume"), { code: "ENOENT" });
+    // As if it did not exist: a caller learns nothing of what is outside.
+    throw Object.assign(new Error("outside the volume"), { code: "ENOENT" });
+  });
 }
 
 function unlessThere(error: NodeJS.ErrnoException): void {

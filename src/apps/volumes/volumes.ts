@@ -32,10 +32,10 @@ const DOWNLOAD = "volume download";
 const DOWNLOAD_LIFE_MS = 3_600_000;
 const SWEEP_MS = 600_000;
 
-type UploadGrant = Upload & { readonly projectId: string; readonly filePath: string };
 type DownloadGrant = { readonly projectId: string; readonly filePath: string };
+type UploadGrant = Upload & DownloadGrant;
 
-/** The persistent storage of all projects: what their apps see, and what is on its way there. */
+/** The persistent storage of all projects, and the uploads to it. */
 export class Volumes {
   readonly #parts: VolumesParts;
   readonly #grants: Grants;
@@ -99,7 +99,7 @@ export class Volumes {
     return this.#grants.give(DOWNLOAD, grant, DOWNLOAD_LIFE_MS);
   }
 
-  /** Opens the file of such a right; null when it is none, or no longer. */
+  /** Opens the file of such a right; null if it is invalid or has expired. */
   async open(grant: string): Promise<(OpenFile & { readonly name: string }) | null> {
     const granted = this.#grants.read(DOWNLOAD, grant) as DownloadGrant | null;
     if (!granted) return null;
@@ -115,7 +115,7 @@ export class Volumes {
     return { beforeBytes: null, afterBytes: null };
   }
 
-  /** Removes what is left of uploads that were given up and of folders that were removed. */
+  /** Removes abandoned uploads, and the rest of folders that were removed. */
   async sweep(): Promise<void> {
     await this.#uploads.sweep();
   }
@@ -140,7 +140,7 @@ export class Volumes {
   }
 }
 
-/** Without those at its end. Not by an expression: one would look at each of a long row of slashes from each. */
+/** Not by a regular expression: that would take quadratic time for many slashes. */
 function withoutSlashes(text: string): string {
   let end = text.length;
   while (text[end - 1] === "/") end -= 1;

@@ -14,12 +14,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { copyFolder } from "../../../../src/apps/bundles/place-folder.ts";
-import {
-  DEFAULT_PATTERNS,
-  hashFolder,
-  listBundleFiles,
-  readFilePatterns,
-} from "../../../../src/apps/bundles/list-files.ts";
+import { hashFolder, listBundleFiles, readFilePatterns } from "../../../../src/apps/bundles/list-files.ts";
+
+/** What an app without `include` and `exclude` has. */
+const DEFAULT_PATTERNS = { include: ["*"], exclude: [".*"] };
 
 const root = mkdtempSync(path.join(tmpdir(), "millrace-list-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -135,18 +133,18 @@ test("links are followed, but not in a circle", async () => {
 test("a bundle's hash changes with names, contents and the right to execute, and with nothing else", async () => {
   const files = ["main.py", "pkg/a.py"];
   const dir = folder(files);
-  const hash = await hashFolder(dir);
+  const hash = await hashFolder(dir, DEFAULT_PATTERNS);
   expect(hash).toMatch(/^[0-9a-f]{64}$/);
   const same = folder(files.toReversed());
   writeFileSync(path.join(same, ".env"), "secret");
   mkdirSync(path.join(same, "__pycache__"));
   writeFileSync(path.join(same, "__pycache__", "x.pyc"), "");
-  expect(await hashFolder(same)).toBe(hash);
+  expect(await hashFolder(same, DEFAULT_PATTERNS)).toBe(hash);
 
   const others = [folder(["main.py", "pkg/b.py"]), folder(files), folder(files)];
   writeFileSync(path.join(others[1] ?? "", "main.py"), "changed");
   chmodSync(path.join(others[2] ?? "", "main.py"), 0o755);
-  const hashes = await Promise.all(others.map(async (other) => await hashFolder(other)));
+  const hashes = await Promise.all(others.map(async (other) => await hashFolder(other, DEFAULT_PATTERNS)));
   expect(new Set([hash, ...hashes]).size).toBe(4);
 });
 
@@ -155,8 +153,8 @@ test("a copied folder has the bundle's files, and no links", async () => {
   symlinkSync(path.join(dir, "main.py"), path.join(dir, "link.py"));
   chmodSync(path.join(dir, "main.py"), 0o700);
   const to = path.join(root, "copies", "new", "bundle");
-  await copyFolder(dir, to);
-  expect(await hashFolder(to)).toBe(await hashFolder(dir));
+  await copyFolder(dir, to, DEFAULT_PATTERNS);
+  expect(await hashFolder(to, DEFAULT_PATTERNS)).toBe(await hashFolder(dir, DEFAULT_PATTERNS));
   expect(statSync(path.join(to, "main.py")).mode & 0o7777).toBe(0o755);
   expect(statSync(path.join(to, "pkg")).mode & 0o7777).toBe(0o755);
   expect(readFileSync(path.join(to, "link.py"), "utf8")).toBe("main.py");
@@ -171,7 +169,7 @@ test("a copy that fails leaves nothing", async () => {
   const to = path.join(root, "failed", "bundle");
   // Its name fits where it is, but no longer with what is put behind it while it is made.
   const tooLong = path.join(root, "failed", "x".repeat(253));
-  await expect(copyFolder(dir, tooLong)).rejects.toThrow(/ENAMETOOLONG/);
+  await expect(copyFolder(dir, tooLong, DEFAULT_PATTERNS)).rejects.toThrow(/ENAMETOOLONG/);
   expect(readdirSync(path.dirname(to))).toEqual([]);
   expect(existsSync(to)).toBe(false);
 });
