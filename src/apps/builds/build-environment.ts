@@ -20,13 +20,16 @@ export function buildEnvironment(
   environment: string | null,
 ): Record<string, string> {
   const cache = cacheDir(dataDir, projectId);
+  const home = host["HOME"];
   const passed: Record<string, string> = {};
   for (const [name, value] of Object.entries(host)) {
     if (value === undefined || NEVER.test(name)) continue;
     if (PASSED_ON.test(name) || PASSED_BY_NAME.includes(name)) passed[name] = value;
   }
   return appEnvironment(host, {
-    ...(scratch !== null && walled(host, scratch)),
+    ...(scratch !== null && { HOME: scratch, TMPDIR: scratch }),
+    // The service's own home is out of reach; only its installers' settings are not.
+    ...(scratch !== null && home !== undefined && { XDG_CONFIG_HOME: path.join(home, ".config") }),
     ...passed,
     // Another project's build could have put anything into the service user's own.
     PIP_CACHE_DIR: path.join(cache, "pip"),
@@ -39,16 +42,16 @@ export function buildEnvironment(
   });
 }
 
-/** What installers and commands are told wherever they run, for packages that they may change, or for none. */
+/** What all installers and commands get, for packages that they may change, or for none. */
 function unattended(environment: string | null): Record<string, string> {
   return {
-    // A prompt would wait for somebody who is not there.
+    // A prompt would wait for an answer for ever.
     GIT_TERMINAL_PROMPT: "0",
     PIP_NO_INPUT: "1",
     PIP_DISABLE_PIP_VERSION_CHECK: "1",
     // A file of the host's may say `user = true`.
     PIP_USER: "0",
-    // A pip that is not the environment's own shall not change the host.
+    // A pip that is not the environment's own must not change the host.
     PIP_REQUIRE_VIRTUALENV: "1",
     // uv goes by the first, a pip that is not the environment's own by the second.
     ...(environment !== null && {
@@ -58,7 +61,7 @@ function unattended(environment: string | null): Record<string, string> {
   };
 }
 
-/** What they find in a remote seat: this host's choice of index and proxies, but none of its files. */
+/** The same in a remote seat: this host's choice of index and proxies, but none of its files. */
 export async function remoteEnvironment(
   host: NodeJS.ProcessEnv,
   bin: string,
@@ -91,21 +94,9 @@ const OF_THIS_HOST = /^PIP_(FIND_LINKS|CACHE_DIR|CONFIG_FILE|CERT|CLIENT_CERT|CO
 const HOST_CACHE = "host";
 
 /** For what a build runs outside its walls: nothing that a build has written decides what Python or uv runs. */
-export function hostEnvironment({
-  host,
-  dataDir,
-}: Pick<BuildSite, "host" | "dataDir">): Record<string, string> {
+export function hostEnvironment(site: Pick<BuildSite, "host" | "dataDir">): Record<string, string> {
+  const { host, dataDir } = site;
   return buildEnvironment({ host, dataDir, projectId: HOST_CACHE, scratch: null }, "/usr/bin", null);
-}
-
-/** The service's own home is out of reach; only its installers' settings are not. */
-function walled(host: NodeJS.ProcessEnv, scratch: string): Record<string, string> {
-  const home = host["HOME"];
-  return {
-    HOME: scratch,
-    TMPDIR: scratch,
-    ...(home !== undefined && { XDG_CONFIG_HOME: path.join(home, ".config") }),
-  };
 }
 
 /** Where installers keep what they have fetched or built for a project. What it holds is as good as the project's code. */
@@ -113,7 +104,7 @@ export function cacheDir(dataDir: string, projectId: string): string {
   return path.join(dataDir, "caches", projectId);
 }
 
-/** Makes it for a user, null for the service's own. One that was another user's, as on another level of isolation, is dropped. */
+/** Makes a cache for a user, null for the service's own. One that was another user's, as on another isolation level, goes. */
 export async function makeCache(dataDir: string, projectId: string, user: number | null): Promise<string> {
   const cache = cacheDir(dataDir, projectId);
   const owner = user ?? process.getuid?.() ?? 0;
@@ -127,19 +118,19 @@ export async function makeCache(dataDir: string, projectId: string, user: number
   return cache;
 }
 
-/** A build has wanted it: it stays for a while. */
+/** Keeps a project's cache from being swept for a while. */
 export async function touchCache(dataDir: string, projectId: string): Promise<void> {
   const now = new Date();
   await utimes(cacheDir(dataDir, projectId), now, now).catch(() => undefined);
 }
 
-/** Removes those that no build has wanted for so long. */
+/** Removes caches that no build has wanted for so long. */
 export async function sweepCaches(dataDir: string, keepMs: number, now = Date.now()): Promise<void> {
   const root = path.join(dataDir, "caches");
   for (const name of await readdir(root).catch(() => [])) {
     const folder = path.join(root, name);
     const wantedAt = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? now;
-    // A build that still writes to its own keeps nobody else's from being removed.
+    // One that a build still writes to must not keep the others from being removed.
     if (now - wantedAt >= keepMs) await removeTree(folder).catch(() => undefined);
   }
 }

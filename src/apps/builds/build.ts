@@ -12,10 +12,7 @@ import { buildInSeat } from "./remote/remote-target.ts";
 import { readRequirements } from "./requirements.ts";
 import type { BuildInput, BuildSite } from "./site.ts";
 
-/**
- * Makes a bundle ready for its first replica. Throws a `BuildError` for its author, or the signal's reason; no process
- * outlives it. `keep` stores what was made: no environment is removed before it has ended.
- */
+/** Makes a bundle ready to run. Throws a `BuildError` or the signal's reason. What it made is not swept before `keep` ends. */
 export async function prepareBuild<Kept>(
   input: BuildInput,
   keep: (built: PreparedBuild) => Promise<Kept> | Kept,
@@ -26,7 +23,7 @@ export async function prepareBuild<Kept>(
   });
 }
 
-/** Runs something that needs what every build needs, and removes all of that afterwards. */
+/** Makes the folders that every build needs, does the work, and removes them. */
 export async function atSite<Made>(
   input: BuildInput,
   work: (site: BuildSite) => Promise<Made>,

@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import type { Stats } from "node:fs";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { lstat, namesIn, open, readFile, realpath, stat } from "../../kit/files.ts";
+import { lstat, namesIn, open, readFile, realpath, stat, withHandle } from "../../kit/files.ts";
 import { BuildError } from "./site.ts";
 
 /** A list of packages or commands is shorter. */
 const MAX_TEXT_BYTES = 1024 * 1024;
-/** Of a package in the bundle: more would keep the service at it for minutes, or fill its memory with names. */
+/** Of a package in the bundle: more would take minutes, or fill the memory with names. */
 const MAX_HASHED_BYTES = 32 * 1024 ** 3;
 const MAX_HASHED_FILES = 50_000;
 const NAMES_AT_ONCE = 32;
@@ -35,24 +35,20 @@ export async function readBundleText(bundleDir: string, name: string): Promise<s
 
 /** A hash over a file, or over all of a folder. Throws a `BuildError` if that is too much: a command may have made it. */
 export async function hashPath(target: string, signal: AbortSignal): Promise<string> {
-  const files = (await stat(target)).isFile() ? null : await filesBelow(target);
-  if (files === null) return await hashFile(target, signal);
+  if ((await stat(target)).isFile()) return await hashFile(target, signal);
   const hash = createHash("sha256");
-  for (const file of files.toSorted())
+  for (const file of (await filesBelow(target)).toSorted())
     hash.update(`${path.relative(target, file)}\0${await hashFile(file, signal)}\0`);
   return hash.digest("hex");
 }
 
 async function hashFile(file: string, signal: AbortSignal): Promise<string> {
-  const handle = await open(file);
-  try {
+  return await withHandle(await open(file), async (handle) => {
     requireLittle((await handle.stat()).size, file);
     const hash = createHash("sha256");
     await pipeline(handle.createReadStream({ end: MAX_HASHED_BYTES, autoClose: false }), hash, { signal });
     return hash.digest("hex");
-  } finally {
-    await handle.close();
-  }
+  });
 }
 
 async function filesBelow(target: string): Promise<string[]> {

@@ -21,7 +21,7 @@ const SOURCES = {
 } as const;
 export type CommandKind = keyof typeof SOURCES;
 
-/** A line that does nothing: clients begin such a file with `set -e`, whatever follows. */
+/** A line that does nothing: clients always begin such a file with `set -e`. */
 const NOTHING = /^\s*(?:#.*|set -e\s*)?$/;
 const INSTALLERS = /\b(pip[\d.]*|uv)\b/;
 

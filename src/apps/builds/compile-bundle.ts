@@ -7,7 +7,7 @@ import { BuildError, type BuildSite, severalProblems } from "./site.ts";
 import { PYTHON_SYNC } from "./make-environment.ts";
 import { runStep } from "./run-step.ts";
 
-/** Prints a mistake on a line that is shorter than those that are cut. */
+/** Prints a mistake as one line, short enough not to be cut. */
 const TELL = `import json
 def tell(file, kind, error):
     line, text = getattr(error, "lineno", None), getattr(error, "text", None)
@@ -16,10 +16,7 @@ def tell(file, kind, error):
     print(json.dumps(told), flush=True)
 `;
 
-/**
- * Reads every Python file of the bundle's own and writes nothing. Packages that came along are not the author's to
- * mend: folders of virtual environments, installed packages and JavaScript, and those whose name begins with a dot.
- */
+/** Parses the bundle's own Python files and writes nothing. Packages in the bundle are not the author's to mend. */
 const PARSE = `${TELL}
 import ast, os, warnings
 warnings.simplefilter("ignore")
@@ -42,7 +39,7 @@ for folder, folders, files in os.walk("."):
             tell(file, type(error).__name__, error)
 print("done")`;
 
-/** One process for the bundle: starting Python takes as long as compiling 100 files. Prints mistakes as lines, then `done`. */
+/** One process for all files: starting Python takes as long as compiling 100. Prints mistakes as lines, then `done`. */
 const COMPILE = `${TELL}
 ${PYTHON_SYNC}
 import os, py_compile, sys
@@ -76,31 +73,23 @@ type Mistake = z.infer<typeof MISTAKE>;
 
 const ADVICE = "Fix it or exclude the file, or deploy with --disable-syntax-check";
 
-/** If the deploy asks for it, throws a `BuildError` with the files that the app's own Python cannot parse. */
-export async function checkSyntax(python: string, site: BuildSite): Promise<void> {
-  await refuseUnparsed(python, "", site);
-}
-
-/** The same before the image is built, whose Python is not known yet: the error says which one has read the files. */
+/** Before the image is built its Python is not known: the error says which one has read the files. */
 export async function checkSyntaxForImage(
   { path: python, version }: Interpreter,
   site: BuildSite,
 ): Promise<void> {
-  await refuseUnparsed(python, `, as Python ${version} reads it (the image may have another)`, site);
+  await checkSyntax(python, site, `, as Python ${version} reads it (the image may have another)`);
 }
 
-async function refuseUnparsed(python: string, reader: string, site: BuildSite): Promise<void> {
+/** If the deploy asks for it, throws a `BuildError` with the files that this Python cannot parse. */
+export async function checkSyntax(python: string, site: BuildSite, reader = ""): Promise<void> {
   if (!site.checksSyntax) return;
   const mistakes = (await told(python, [PARSE], site)) ?? [];
-  if (mistakes.length === 0) return;
   const problems = mistakes.map((mistake) => `${describe(mistake)}${reader}`);
-  throw severalProblems(problems, (text) => site.say(text, "stderr"), ADVICE);
+  if (problems.length > 0) throw severalProblems(problems, site, ADVICE);
 }
 
-/**
- * Compiles the bundle's Python files. A mistake in the `main.py` of functions is a `BuildError`, in other files a warning:
- * they may never be imported. A bundle that commands changed is synced.
- */
+/** Compiles the bundle. A mistake in a needed `main.py` is a `BuildError`, in other files, perhaps unused, a warning. */
 export async function compileBundle(
   python: string,
   wasChanged: boolean,
@@ -108,7 +97,7 @@ export async function compileBundle(
   site: BuildSite,
 ): Promise<void> {
   const mistakes = await told(python, [COMPILE, ...(wasChanged ? ["sync"] : [])], site);
-  // The parser itself may break on some file: the first replica will tell whether that matters.
+  // The parser may crash on some file: the first replica shows whether that matters.
   if (mistakes === null) return site.say("warning: could not precompile the bundle", "stderr");
   const isMain = ({ file }: Mistake): boolean => needsMain && file === "main.py";
   const others = mistakes.filter((mistake) => !isMain(mistake));

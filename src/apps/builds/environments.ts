@@ -1,9 +1,10 @@
 import path from "node:path";
 import { createHash } from "node:crypto";
+import { syncFolder } from "../bundles/place-folder.ts";
 import { hashPath } from "./bundle-files.ts";
 import type { BundlePath, Requirements } from "./requirements.ts";
 import { existsSync, readFileSync, statSync, utimesSync } from "node:fs";
-import { chownTree, lchown, mkdir, open, readdir, rm, writeFile } from "../../kit/files.ts";
+import { chownTree, lchown, mkdir, readdir, rm, writeFile } from "../../kit/files.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
@@ -14,20 +15,14 @@ import type { BuildSite } from "./site.ts";
 /** Changes when environments are made in another way. */
 const MAKING = 2;
 
-/**
- * The name of the environment that holds a project's packages. It depends on what they run on (a Python or an image),
- * the lines in any order, and the contents of the files that they name, not on the installer. Installing a package may
- * run its code, so no environment is shared with another project.
- */
+/** Names a project's environment by all that decides what is in it. Installing may run code: projects share none. */
 async function environmentKey(
   projectId: string,
   { packages, constraints, locals, links, flags }: Requirements,
   runsOn: readonly string[],
   signal: AbortSignal,
 ): Promise<string> {
-  const hashed = async (
-    files: readonly (BundlePath & { readonly after?: string })[],
-  ): Promise<string[][]> => {
+  const hashed = async (files: readonly (BundlePath & { readonly after?: string })[]) => {
     const all: string[][] = [];
     // One by one: each has a file open, and there may be as many as lines.
     for (const { name, fullPath, after } of files)
@@ -43,9 +38,9 @@ async function environmentKey(
 /** In an environment's folder, in place of its packages: those are in a blob, for other machines. */
 const BLOB_RECORD = "blob.json";
 
-/** An environment that was built elsewhere. */
+/** An environment that was built on another machine. */
 type BlobRecord = EnvironmentBlob & {
-  /** When its blob was put, in epoch milliseconds by this service's clock: one that nobody names is collected later. */
+  /** When its blob was put, in epoch milliseconds by this service's clock: one that no version names is collected later. */
   readonly putAt: number;
 };
 
@@ -64,10 +59,7 @@ export function readBlobRecord(environment: string): BlobRecord | null {
   }
 }
 
-/**
- * The marker of a complete environment, written last. It holds the folder's path, which scripts in the environment name;
- * its time is that of the last build that wanted the environment.
- */
+/** The marker of a complete environment, written last: holds the folder's path, and the time of the last build that used it. */
 export const READY = "ready";
 /** In the name of one that a single build has to itself, after its project's. */
 const OWN = "-own-";
@@ -200,7 +192,7 @@ export function hasEnvironment(folder: string, isForOthers: boolean): boolean {
   return wantedTime(folder) !== null && (isHere || (isForOthers && isStandIn(folder)));
 }
 
-/** From now on only the service writes beside the marker, whatever the build's commands have made of that. */
+/** Marks an environment as complete; from now on only the service writes beside the marker. */
 export async function close(folder: string, { user }: Pick<BuildSite, "user">): Promise<void> {
   if (user !== null) await lchown(folder, 0, 0);
   // These would have the app run in an image, or with packages, that its build has not made.
@@ -210,15 +202,10 @@ export async function close(folder: string, { user }: Pick<BuildSite, "user">): 
 
 /** A build has ended, and a version names what it used: it holds no environment any more. */
 export function releaseEnvironments(buildId: string): void {
-  for (const [folder, builds] of held) {
-    if (builds.delete(buildId) && builds.size === 0) held.delete(folder);
-  }
+  for (const [folder, builds] of held) if (builds.delete(buildId) && builds.size === 0) held.delete(folder);
 }
 
-/**
- * Removes environments that no version uses and no build has wanted for `keepMs`: the next deploy may want them. Unfinished
- * ones go after `unfinishedMs`, as long as another service may be busy with them.
- */
+/** Removes environments that no version uses and no build has wanted for `keepMs`; unfinished ones after `unfinishedMs`. */
 export async function sweepEnvironments(
   dataDir: string,
   inUse: InUse,
@@ -254,7 +241,6 @@ async function removeUnused(folder: string, inUse: InUse): Promise<void> {
   });
 }
 
-/** Where environments lie. */
 export function environmentsDir(dataDir: string): string {
   return path.join(dataDir, "environments");
 }
@@ -264,17 +250,17 @@ function ownFolder({ environmentDir, dataDir, projectId, buildId }: BuildSite): 
   return environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
 }
 
-/** Whether its Python is there, which is a link to the host's and may have been removed, and nobody works on it. */
+/** Whether its Python is there, a link to the host's that may have been removed, and no work on it is under way. */
 function hasPackages(folder: string): boolean {
   return existsSync(path.join(folder, "bin", "python")) && !busy.has(folder);
 }
 
-/** Whether it tells which blob has its packages, and nobody works on it. */
+/** Whether it says which blob has its packages, and no work on it is under way. */
 function isStandIn(folder: string): boolean {
   return readBlobRecord(folder) !== null && !busy.has(folder);
 }
 
-/** Whether it counts; a yes keeps it from being swept for a while. */
+/** Whether it is complete; a yes keeps it from being swept for a while. */
 function isReady(folder: string, isWhole: (folder: string) => boolean): boolean {
   if (!isWhole(folder)) return false;
   try {
@@ -291,18 +277,14 @@ async function markReady(folder: string): Promise<void> {
   // A build may have put a link there, to have the service write where the link leads.
   await removeTree(marker);
   await writeFile(marker, folder, { flag: "wx" });
-  for (const target of [marker, folder, path.dirname(folder)]) {
-    const handle = await open(target);
-    await handle.sync();
-    await handle.close();
-  }
+  for (const target of [marker, folder, path.dirname(folder)]) await syncFolder(target);
 }
 
 function hold(folder: string, buildId: string): void {
   held.set(folder, (held.get(folder) ?? new Set()).add(buildId));
 }
 
-/** When a build has last wanted it; null of one that does not count. */
+/** When a build last wanted it; null for an unfinished one. */
 function wantedTime(folder: string): number | null {
   return statSync(path.join(folder, READY), { throwIfNoEntry: false })?.mtimeMs ?? null;
 }
@@ -311,7 +293,7 @@ async function untilFree(folder: string): Promise<void> {
   for (let other = busy.get(folder); other; other = busy.get(folder)) await other.catch(() => undefined);
 }
 
-/** Makes something in a folder that it has to itself; what fails leaves nothing behind. */
+/** Makes something in a folder, which it locks; a failure leaves nothing behind. */
 async function alone(folder: string, work: () => Promise<void>): Promise<void> {
   await occupied(folder, async () => {
     try {
@@ -329,7 +311,7 @@ async function occupied(folder: string, work: () => Promise<void>): Promise<void
   await working;
 }
 
-/** Resolves when the promise has ended, in whichever way; throws the signal's reason when cancelled. */
+/** Waits for a promise to settle; throws the signal's reason when cancelled. */
 async function settled(promise: Promise<void>, signal: AbortSignal): Promise<void> {
   const { promise: aborted, resolve } = Promise.withResolvers<void>();
   const onAbort = (): void => resolve();

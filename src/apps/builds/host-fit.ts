@@ -10,7 +10,7 @@ import { type ImageWish, wantedImage } from "./images/wanted-image.ts";
 /** The files that clients make of the tables. */
 const GENERATED = { apt: "pkglist.txt", conda: "conda_pkglist.txt" } as const;
 
-/** Each is asked for by a process of its own, outside the build's walls; no image has as many. */
+/** Each costs a process outside the build's walls; no image has as many. */
 const MAX_LISTED = 1_000;
 
 /** Compares an app with this host: throws a `BuildError`, or warns. Gives its image; null for a process of this host. */
@@ -22,12 +22,11 @@ export async function checkHost(site: BuildSite): Promise<ImageWish | null> {
   // It says itself what is installed.
   if (hasDockerfile) return await wantedImage({ listed: [], missing: [] }, site);
   const conda = await listed("conda", site);
-  if (conda.length > 0) {
+  if (conda.length > 0)
     throw new BuildError(
       `Conda packages are not supported on this host (${conda.join(", ")}). ` +
         "List what is on PyPI under [dependencies.pip] instead, or deploy a Dockerfile",
     );
-  }
   const apt = await listed("apt", site);
   const missing = apt.length > 0 ? await notInstalled(apt, site.signal) : [];
   const image = await wantedImage({ listed: apt, missing }, site);
@@ -37,13 +36,12 @@ export async function checkHost(site: BuildSite): Promise<ImageWish | null> {
   return image;
 }
 
-/** Throws a `BuildError` for a server that nothing starts. */
+/** Throws a `BuildError` for a server without a start command. */
 export function requireEntrypoint({ config: { customRuntime } }: BuildSite): void {
-  if (customRuntime && customRuntime.entrypoint.length === 0) {
+  if (customRuntime?.entrypoint.length === 0)
     throw new BuildError(
       'runtime.custom.entrypoint is missing: the command that starts the server, such as ["uvicorn", "main:app", "--port", "8000"]',
     );
-  }
 }
 
 function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {

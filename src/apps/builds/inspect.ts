@@ -44,11 +44,8 @@ class Inspecting implements Inspection {
       const commands = await readCommands(kind, site);
       this.plan.push(...commands.map(({ text }) => `run of ${kind}: ${text}`));
     }
-    const { cpu, memoryGb } = hardware;
-    const { minReplicas, maxReplicas } = scaling;
-    this.plan.push(
-      `run ${minReplicas} to ${maxReplicas} replicas, each with ${cpu} cores and ${memoryGb} GB`,
-    );
+    const replicas = `${scaling.minReplicas} to ${scaling.maxReplicas} replicas`;
+    this.plan.push(`run ${replicas}, each with ${hardware.cpu} cores and ${hardware.memoryGb} GB`);
     if (customRuntime === null) await this.#judge(() => requireMain(site.bundleDir));
   }
 

@@ -84,11 +84,8 @@ export async function findInstaller(
 const PIP_INSTALL = ["install", "--progress-bar", "off", "--no-compile"];
 
 /** The pip that an interpreter has, or that comes with it; null for none. `inside` is the environment's own interpreter. */
-export function pipInstaller(
-  { pip, runner, bundled }: Probe,
-  python: Interpreter,
-  inside: string,
-): Installer | null {
+export function pipInstaller(probe: Probe, python: Interpreter, inside: string): Installer | null {
+  const { pip, runner, bundled } = probe;
   const own = { name: "pip", program: inside, env: {} } as const;
   // What `pip --python` does in the end, without a first pip that only starts the second.
   if (runner !== null) return { ...own, args: [runner, ...PIP_INSTALL] };
@@ -131,11 +128,8 @@ function uvSources(settings: PipSettings, host: NodeJS.ProcessEnv): Pick<Install
 /** Asks an interpreter which pip it has that can install for another one. Isolated: a home may hold code of a build. */
 export async function probePip(python: string, env: Readonly<Record<string, string>>): Promise<Probe> {
   try {
-    const asked = await promisify(execFile)(python, ["-I", "-c", PROBE], {
-      env: { ...env },
-      timeout: ASK_MS,
-    });
-    return readProbe(asked.stdout);
+    const options = { env: { ...env }, timeout: ASK_MS };
+    return readProbe((await promisify(execFile)(python, ["-I", "-c", PROBE], options)).stdout);
   } catch {
     return NO_PIP;
   }

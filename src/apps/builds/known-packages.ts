@@ -4,12 +4,13 @@ import { z } from "zod";
 import { readdir } from "../../kit/files.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { readPipSettings } from "./pip-settings.ts";
-import { askPython } from "./pip-wheel.ts";
+import { askPython, PYTHON_REQUEST } from "./pip-wheel.ts";
 import type { Requirements } from "./requirements.ts";
 import type { BuildSite } from "./site.ts";
 
-/** Run by Python, for the proxies and certificates that pip will use; a null index is pip's own default. */
-const ASK = `import base64, concurrent.futures, json, sys, urllib.error, urllib.parse, urllib.request
+/** A null index is pip's own default. */
+const ASK = `${PYTHON_REQUEST}
+import concurrent.futures, json, sys, urllib.error
 asked = json.load(sys.stdin)
 
 def default_index():
@@ -24,11 +25,7 @@ indexes = [index or default_index() for index in asked["indexes"]]
 def ask(index, name):
     if index is None:
         return None
-    address = urllib.parse.urlsplit(index.rstrip("/") + "/" + name + "/")
-    request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl(), method="HEAD")
-    if address.username:
-        pair = urllib.parse.unquote(address.username) + ":" + urllib.parse.unquote(address.password or "")
-        request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
+    request = request_for(index.rstrip("/") + "/" + name + "/", method="HEAD")
     try:
         with urllib.request.urlopen(request, timeout=15):
             return True
@@ -47,7 +44,7 @@ with concurrent.futures.ThreadPoolExecutor(8) as threads:
 
 const ANSWER = z.record(z.string(), z.enum(["known", "unsure", "unknown"]));
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?=$|[\s[<>=!~;,])/;
-/** Longer than the slowest index takes for all of them. */
+/** Longer than the slowest index takes for all names. */
 const LIMIT_MS = 120_000;
 
 /** The packages that no index of this host has, and those for which none could be asked. */

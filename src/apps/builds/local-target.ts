@@ -52,9 +52,8 @@ class LocalTarget implements BuildTarget {
 
   async runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void> {
     const [environment, own] = [this.#environment, this.#own];
-    const bin =
-      environment === null ? this.#site.appPython.path.join(path.delimiter) : path.join(environment, "bin");
-    const env = buildEnvironment(this.#site, bin, own);
+    const bins = environment === null ? this.#site.appPython.path : [path.join(environment, "bin")];
+    const env = buildEnvironment(this.#site, bins.join(path.delimiter), own);
     await runCommands(kind, commands, { env, environment, own }, this.#site);
     this.#hasRun ||= commands.length > 0;
   }
@@ -84,7 +83,7 @@ class LocalTarget implements BuildTarget {
 const LITERAL = "/persistent-storage";
 /** Code and settings. */
 const TEXTS = /\.(?:py|sh|js|mjs|ts|toml|ya?ml|json|cfg|ini|txt)$/;
-/** How much of a bundle is searched: a file that names the path is usually among the first. */
+/** How much of a bundle is searched. */
 const MAX_FILES = 2_000;
 const MAX_FILE_BYTES = 256 * 1024;
 
@@ -93,10 +92,8 @@ async function warnOfStoragePath({ bundleDir, walls, say, signal }: BuildSite): 
   if (walls?.level === "userns" || walls?.level === "uid") return;
   const file = await firstToNameIt(bundleDir, signal);
   if (file === null) return;
-  say(
-    `warning: ${file} names ${LITERAL}, which is not there on this host: use the path in the variable PERSISTENT_STORAGE`,
-    "stderr",
-  );
+  const advice = "use the path in the variable PERSISTENT_STORAGE";
+  say(`warning: ${file} names ${LITERAL}, which is not there on this host: ${advice}`, "stderr");
 }
 
 async function firstToNameIt(bundleDir: string, signal: AbortSignal): Promise<string | null> {

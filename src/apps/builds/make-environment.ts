@@ -35,7 +35,7 @@ many = sum(len(files) for _, _, files in os.walk(lib)) > 500
 compileall.compile_dir(lib, quiet=2, rx=tools, workers=0 if many else 1)
 sync(sys.prefix)`;
 
-/** Makes an empty environment, in place of whatever is there. `withPip` gives it a pip if the host can. */
+/** Makes an empty environment in place of the folder's content. `withPip` gives it a pip if the host can. */
 export async function createEnvironment(
   folder: string,
   withPip: boolean,
@@ -43,9 +43,8 @@ export async function createEnvironment(
   site: BuildSite,
 ): Promise<void> {
   const env = buildEnvironment(site, path.dirname(python.path), null);
-  const run = async (program: string, args: readonly string[]): Promise<ProgramEnd> => {
-    return await runStep({ program, args, env, onLine: () => {}, makes: folder }, site);
-  };
+  const run = (program: string, args: readonly string[]): Promise<ProgramEnd> =>
+    runStep({ program, args, env, onLine: () => {}, makes: folder }, site);
   const make = async (option: readonly string[]): Promise<ProgramEnd> => {
     await removeTree(folder);
     await mkdir(folder, { recursive: true, mode: 0o755 });
@@ -117,9 +116,8 @@ export async function install(
   const startedAt = performance.now();
   const { source, packages, locals } = requirements;
   const count = packages.length + locals.length;
-  site.say(
-    `installing ${count} ${count === 1 ? "package" : "packages"} from ${source} with ${installer.name}…`,
-  );
+  const what = count === 1 ? "1 package" : `${count} packages`;
+  site.say(`installing ${what} from ${source} with ${installer.name}…`);
   const step = { env, onLine: site.say, makes: folder };
   const tools = new MissingTools();
   const onLine: BuildSite["say"] = (text, stream) => {

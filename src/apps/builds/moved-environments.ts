@@ -1,7 +1,7 @@
 import path from "node:path";
 import { constants, type Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import { lstat, open, readdir, realpath, rename } from "../../kit/files.ts";
+import { lstat, open, readdir, realpath, rename, withHandle } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { environmentsDir, READY } from "./environments.ts";
 
@@ -10,23 +10,18 @@ const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const MAX_FIRST_LINE = 127;
 /** How much longer all files of an environment may become: scripts name its place a few times each. */
 const MAX_GROWN_CHARS = 64 * 1024 * 1024;
-/** What a path goes on with: next to one of these it is a part of another. */
+/** A character of a path: next to one, a path is part of a longer one. */
 const OF_PATH = /[\p{L}\p{N}_.-]/u;
 
-/**
- * Fits environments to their place after their directory was moved or restored: scripts name their interpreter by its
- * whole path. Returns how many were changed.
- */
+/** Fits environments to a directory that was moved: scripts name their interpreter by its path. Gives how many changed. */
 export async function settleMovedEnvironments(dataDir: string): Promise<number> {
   const root = await realPathOf(environmentsDir(dataDir));
   let count = 0;
-  for (const name of await readdir(root).catch(() => [])) {
-    if (await settle(path.join(root, name))) count += 1;
-  }
+  for (const name of await readdir(root).catch(() => [])) if (await settle(path.join(root, name))) count += 1;
   return count;
 }
 
-/** Services that share environments have links to them, each from a place of its own: what counts is where those lead. */
+/** Services that share environments link to them, each from a place of its own: the target counts. */
 async function realPathOf(root: string): Promise<string> {
   const stats = await lstat(root).catch(() => null);
   return stats?.isSymbolicLink() ? await realpath(root).catch(() => root) : root;
@@ -39,12 +34,7 @@ export async function fitMoved(folder: string, from: string): Promise<void> {
 
 async function settle(folder: string): Promise<boolean> {
   const held = await heldFolder(folder);
-  if (held === null) return false;
-  try {
-    return await settleHeld(folder, inside(held));
-  } finally {
-    await held.close();
-  }
+  return held !== null && (await withHandle(held, () => settleHeld(folder, inside(held))));
 }
 
 /** `here` leads to what is held, though a build may be at work in there and put a link in its place. */
@@ -128,7 +118,7 @@ function startable(script: string, folder: string): string {
 
 type Replacement = {
   readonly mode: number;
-  /** It may be a project's user's, and readable to nobody else; null for the service's own. */
+  /** It may be a project's user, and the file readable to no other; null for the service's own. */
   readonly owner: Stats | null;
   readonly times: Stats | null;
 };
@@ -137,14 +127,11 @@ type Replacement = {
 async function replace(file: string, text: string, { mode, owner, times }: Replacement): Promise<void> {
   const other = `${file}.new`;
   await removeTree(other);
-  const made = await open(other, "wx", mode);
-  try {
+  await withHandle(await open(other, "wx", mode), async (made) => {
     await made.writeFile(text);
     if (owner && owner.uid !== process.getuid?.()) await made.chown(owner.uid, owner.gid);
     if (times) await made.utimes(times.atime, times.mtime);
-  } finally {
-    await made.close();
-  }
+  });
   await rename(other, file);
 }
 

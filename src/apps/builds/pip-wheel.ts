@@ -4,14 +4,19 @@ import path from "node:path";
 import { writeFile } from "../../kit/files.ts";
 import { BuildError } from "./site.ts";
 
-/** By Python, which uses the proxies and certificates that pip will use. The address may hold a password. */
-const DOWNLOAD = `import base64, shutil, sys, urllib.parse, urllib.request
-address = urllib.parse.urlsplit(sys.stdin.read())
-request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl())
-if address.username:
-    pair = urllib.parse.unquote(address.username) + ":" + urllib.parse.unquote(address.password or "")
-    request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
-request.add_header("Accept", "text/html, */*;q=0.1")
+/** Python that makes a request for an address, which may hold a password. It uses pip's proxies and certificates. */
+export const PYTHON_REQUEST = `import base64, urllib.parse, urllib.request
+def request_for(url, **more):
+    address = urllib.parse.urlsplit(url)
+    request = urllib.request.Request(address._replace(netloc=address.netloc.rpartition("@")[2]).geturl(), **more)
+    if address.username:
+        pair = urllib.parse.unquote(address.username) + ":" + urllib.parse.unquote(address.password or "")
+        request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
+    return request
+`;
+const DOWNLOAD = `${PYTHON_REQUEST}
+import shutil, sys
+request = request_for(sys.stdin.read(), headers={"Accept": "text/html, */*;q=0.1"})
 with urllib.request.urlopen(request, timeout=60) as answer:
     shutil.copyfileobj(answer, sys.stdout.buffer)`;
 const WHEEL = /\/pip-(\d+(?:\.\d+)*)-(?:py2\.)?py3-none-any\.whl$/;
@@ -35,9 +40,8 @@ export async function fetchPipWheel(
   if (!wheel)
     throw new BuildError(`the index ${withoutPassword(indexUrl)} has no pip for Python ${pythonVersion}`);
   const bytes = await download(wheel.url);
-  if (createHash("sha256").update(bytes).digest("hex") !== wheel.sha256) {
+  if (createHash("sha256").update(bytes).digest("hex") !== wheel.sha256)
     throw new BuildError(`${withoutPassword(wheel.url)} does not match the index's sha256`);
-  }
   const file = path.join(folder, path.basename(new URL(wheel.url).pathname));
   await writeFile(file, bytes);
   return file;

@@ -20,6 +20,7 @@ export type Requirements = {
 
 export type BundlePath = { readonly name: string; readonly fullPath: string };
 type LocalPackage = BundlePath & { readonly after: string };
+type FileKind = "requirements" | "constraints";
 
 /** The file that clients make of `[dependencies.pip]`. */
 const GENERATED = "requirements.txt";
@@ -35,13 +36,10 @@ export async function readRequirements(site: BuildSite): Promise<Requirements | 
     source = dependencies.paths.pip ?? GENERATED;
     await reading.file(source, "requirements", dependencies.paths.pip !== null);
   } else {
-    for (const [name, spec] of table) {
+    for (const [name, spec] of table)
       await reading.line(tableRequirement(name, spec), "requirements", source, "");
-    }
   }
-  if (reading.problems.length > 0) {
-    throw severalProblems(reading.problems, (text) => site.say(text, "stderr"));
-  }
+  if (reading.problems.length > 0) throw severalProblems(reading.problems, site);
   const { packages, constraints, locals, links, flags } = reading;
   if (packages.size + locals.size === 0) return null;
   return {
@@ -69,7 +67,7 @@ class Reading {
   }
 
   /** Reads a file of the bundle and those it names, each once. */
-  async file(name: string, kind: "requirements" | "constraints", isNeeded: boolean): Promise<void> {
+  async file(name: string, kind: FileKind, isNeeded: boolean): Promise<void> {
     const key = `${kind} ${path.normalize(name)}`;
     if (this.#seen.has(key) || this.#seen.size >= MAX_FILES) return;
     this.#seen.add(key);
@@ -78,17 +76,11 @@ class Reading {
       if (isNeeded) this.problems.push(`${name}: there is no such file in the bundle`);
       return;
     }
-    for (const line of requirementLines(text)) {
+    for (const line of requirementLines(text))
       await this.line(line.text, kind, `${name} line ${line.number}`, path.dirname(name));
-    }
   }
 
-  async line(
-    text: string,
-    into: "requirements" | "constraints",
-    where: string,
-    folder: string,
-  ): Promise<void> {
+  async line(text: string, into: FileKind, where: string, folder: string): Promise<void> {
     const line: RequirementLine = readRequirement(text);
     const problem = (why: string): void =>
       void this.problems.push(`${where}: "${withoutPassword(text)}" ${why}`);
@@ -116,7 +108,7 @@ class Reading {
   }
 }
 
-/** A line that names a package, as it may be shown: not at length, and without the password of an address. */
+/** A line that names a package, cut and without the password of an address. */
 export function withoutPassword(text: string): string {
   const shown = text.replaceAll(/\/\/[^/@\s]+@/g, "//…@");
   return shown.length > 200 ? `${shown.slice(0, 200)}…` : shown;

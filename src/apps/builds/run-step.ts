@@ -22,10 +22,7 @@ type Step = Omit<Program, "walls" | "cwd" | "held"> & {
   readonly files?: Readonly<Record<string, string>>;
 };
 
-/**
- * Runs one program of a build, in its bundle, where the build is: in its seat, or on this machine. Behind walls it may
- * use the network, and writes nothing but the bundle, what it makes, and its project's own cache of packages.
- */
+/** Runs a program of a build in its bundle. Behind walls it writes only the bundle, what it makes and the project's cache. */
 export async function runStep(
   { environment = null, makes = null, files = {}, ...step }: Step,
   site: BuildSite,
@@ -54,11 +51,9 @@ export async function runStep(
 
 /** The host's settings of installers, and the files that those name: certificates, folders of wheels. */
 async function settingsOf({ host, dataDir }: BuildSite): Promise<string[]> {
-  const passed = Object.entries(host).filter(
-    ([name]) => PASSED_ON.test(name) || PASSED_BY_NAME.includes(name),
-  );
+  const passed = Object.keys(host).filter((name) => PASSED_ON.test(name) || PASSED_BY_NAME.includes(name));
   const { findLinks, cert } = await readPipSettings(host);
-  const values = [...passed.map(([, value]) => value ?? ""), ...findLinks, cert];
+  const values = [...passed.map((name) => host[name] ?? ""), ...findLinks, cert];
   const config = host["XDG_CONFIG_HOME"] ?? path.join(host["HOME"] ?? "/", ".config");
   return [
     ...SETTINGS,

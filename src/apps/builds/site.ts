@@ -92,7 +92,7 @@ export type BuildSite = BuildInput & {
 
 /** A build that cannot succeed as it is: its message is the line that its author needs. */
 export class BuildError extends Error {
-  /** Each problem on its own, where there are several and the message has only the first. */
+  /** Each problem on its own; the message has only the first. */
   readonly problems: readonly string[];
 
   constructor(message: string, options?: ErrorOptions & { readonly problems?: readonly string[] }) {
@@ -105,16 +105,16 @@ export class BuildError extends Error {
 /** Problems that are named before the rest is counted. */
 const MAX_NAMED = 20;
 
-/** Several problems at once: each becomes a line of the log, and the message has the first, with advice for all. */
+/** Several problems at once: each becomes a line of the log; the message has the first, and the advice. */
 export function severalProblems(
   problems: readonly string[],
-  say: (text: string) => void,
+  { say }: Pick<BuildInput, "say">,
   advice: string | null = null,
 ): BuildError {
   const [first = "", ...others] = problems;
   const lines = problems.slice(0, MAX_NAMED);
   if (problems.length > MAX_NAMED) lines.push(`… and ${problems.length - MAX_NAMED} more`);
-  for (const line of lines) say(line);
+  for (const line of lines) say(line, "stderr");
   const more = others.length === 0 ? "" : ` (and ${others.length} more)`;
   const message = `${first}${more}${advice === null ? "" : `. ${advice}`}`;
   if (others.length === 0) return new BuildError(message);

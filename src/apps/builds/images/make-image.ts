@@ -30,10 +30,7 @@ type Policy = {
 
 const ANY: Policy = { default: [{ type: "insecureAcceptAnything" }] };
 
-/**
- * The host's policy for images, with registries alone: `FROM tarball:/…` would take any archive of the host, and
- * `FROM containers-storage:…` what another project's images hold. Images that the store has are not asked about.
- */
+/** The host's policy, registries alone: `FROM tarball:/…` reads the host, `FROM containers-storage:…` other projects' images. */
 export async function registriesOnly(host: NodeJS.ProcessEnv): Promise<Policy> {
   const policy = await hostPolicy(host);
   const { docker = {} } = policy.transports ?? {};
@@ -134,11 +131,8 @@ async function written(dockerfile: string, site: BuildSite): Promise<Recipe> {
 }
 
 /** A Dockerfile of ours, for an app that names a base image or system packages. */
-async function layered(
-  { base, apt }: LayersWish,
-  { pre_build_commands: before, shell_commands: after, requirements }: Steps,
-  site: BuildSite,
-): Promise<Recipe> {
+async function layered({ base, apt }: LayersWish, steps: Steps, site: BuildSite): Promise<Recipe> {
+  const { pre_build_commands: before, shell_commands: after, requirements } = steps;
   const { bundleDir, asideDir, user, host } = site;
   const context = path.dirname(bundleDir);
   const listed = path.join(asideDir, "requirements.txt");
@@ -218,10 +212,8 @@ async function authVariables({ asideDir, registryAuth }: BuildSite): Promise<Rec
 }
 
 /** Files of the app are where the image has them. */
-function requirementsText(
-  { packages, constraints, locals, links, flags }: Requirements,
-  bundleDir: string,
-): string {
+function requirementsText(requirements: Requirements, bundleDir: string): string {
+  const { packages, constraints, locals, links, flags } = requirements;
   // As an address: a name may have blanks in it.
   const inside = (fullPath: string): string =>
     pathToFileURL(path.posix.join("/cortex", path.relative(bundleDir, fullPath))).href;

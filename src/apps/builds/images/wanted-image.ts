@@ -15,10 +15,8 @@ type SystemPackages = { readonly listed: readonly string[]; readonly missing: re
 const FILES_THAT_RUN_ONCE = "files that run once have no image";
 
 /** The image to run the app in; null for a process of this host. Throws a `BuildError`, or warns, if none can be built. */
-export async function wantedImage(
-  { listed, missing }: SystemPackages,
-  site: BuildSite,
-): Promise<ImageWish | null> {
+export async function wantedImage(packages: SystemPackages, site: BuildSite): Promise<ImageWish | null> {
+  const { listed, missing } = packages;
   const { deployment, customRuntime } = site.config;
   const { dockerBaseImageUrl, requireImage, containerRuntime } = deployment;
   const dockerfile = customRuntime?.dockerfilePath ?? null;
@@ -45,10 +43,9 @@ export async function wantedImage(
   const { tool } = found;
   const { containers, baseImage } = site.images;
   const runtime = containerRuntime === "v2" ? "runsc" : "runc";
+  const lacks = `needs ${runtime}, which this host has not: using the runtime of ${tool.kind}`;
   if (containerRuntime !== null && !tool.runtimes.includes(runtime))
-    warn(
-      `container_runtime = "${containerRuntime}" needs ${runtime}, which this host has not: using the runtime of ${tool.kind}`,
-    );
+    warn(`container_runtime = "${containerRuntime}" ${lacks}`);
   if (file !== null) return { kind: "dockerfile", file, containers, tool };
   return { kind: "layers", base: baseOf(baseImage, site), apt: listed, containers, tool };
 }
@@ -74,11 +71,10 @@ function withoutImage(base: string | null, missing: readonly string[], lack: str
 
 /** Says what of an app's configuration does not count, because it has a Dockerfile. */
 export function warnOfIgnored({ config: { deployment, dependencies }, say }: BuildSite): void {
-  const kinds = (["pip", "apt", "conda"] as const).filter(
-    (kind) => Object.keys(dependencies[kind]).length > 0,
-  );
+  const { pip, apt, conda } = dependencies;
+  const tables = Object.entries({ pip, apt, conda }).filter(([, table]) => Object.keys(table).length > 0);
   const ignored = [
-    ...kinds.map((kind) => `dependencies.${kind}`),
+    ...tables.map(([name]) => `dependencies.${name}`),
     ...(deployment.shellCommands.length > 0 ? ["shell_commands"] : []),
     ...(deployment.preBuildCommands.length > 0 ? ["pre_build_commands"] : []),
     ...(deployment.dockerBaseImageUrl === null ? [] : ["docker_base_image_url"]),

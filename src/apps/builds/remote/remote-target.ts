@@ -126,10 +126,11 @@ export function digestOf(ran: string): string {
   return ran.slice(ran.lastIndexOf("@") + 1);
 }
 
+type SeatSite = BuildSite & { readonly seat: Builder };
+
 class RemoteTarget implements BuildTarget {
   readonly #ground: BuildGround;
-  readonly #seat: Builder;
-  readonly #site: BuildSite;
+  readonly #site: SeatSite;
   readonly #remote: RemoteBuilds;
   /** Its environment also has the packages of the app's own image. */
   readonly #seesImage: boolean;
@@ -142,14 +143,8 @@ class RemoteTarget implements BuildTarget {
   /** A blob with packages that the seat does not have yet. */
   #missing: string | null = null;
 
-  constructor(
-    ground: BuildGround,
-    seesImage: boolean,
-    site: BuildSite & { readonly seat: Builder },
-    remote: RemoteBuilds,
-  ) {
+  constructor(ground: BuildGround, seesImage: boolean, site: SeatSite, remote: RemoteBuilds) {
     this.#ground = ground;
-    this.#seat = site.seat;
     this.#site = site;
     this.#remote = remote;
     this.#seesImage = seesImage;
@@ -167,14 +162,14 @@ class RemoteTarget implements BuildTarget {
 
   async runCommands(kind: CommandKind, commands: readonly BuildCommand[]): Promise<void> {
     if (commands.length === 0) return;
-    if (this.#missing !== null) await this.#seat.bring(this.#missing);
+    if (this.#missing !== null) await this.#site.seat.bring(this.#missing);
     const environment = this.#isOwn || this.#shared !== null ? this.#packages : null;
     const own = this.#isOwn ? environment : null;
     const bin = path.posix.join(environment ?? this.#ground.folder, "bin");
     const env = await remoteEnvironment(this.#site.host, bin, own);
     await runCommands(kind, commands, { env, environment, own }, this.#site);
     // They may have written the list of packages, which is read here.
-    if (kind === "pre_build_commands") await bringBundleBack(this.#seat, this.#site, this.#remote);
+    if (kind === "pre_build_commands") await bringBundleBack(this.#site, this.#remote);
   }
 
   async install(requirements: Requirements): Promise<void> {
@@ -184,7 +179,7 @@ class RemoteTarget implements BuildTarget {
 
   async finish(needsMain: boolean): Promise<void> {
     await compileBundle(this.#ground.python.path, false, needsMain, this.#site);
-    await bringBundleBack(this.#seat, this.#site, this.#remote);
+    await bringBundleBack(this.#site, this.#remote);
     if (needsMain) requireMain(this.#site.bundleDir);
   }
 
@@ -229,8 +224,8 @@ class RemoteTarget implements BuildTarget {
   }
 
   async #store(folder: string): Promise<void> {
-    const { signal, say } = this.#site;
-    const { hash, bytes } = await storeFromSeat(this.#seat, this.#remote, signal);
+    const { seat, signal, say } = this.#site;
+    const { hash, bytes } = await storeFromSeat(seat, this.#remote, signal);
     say(`stored the environment (${sizeText(bytes)})`);
     await writeBlobRecord(folder, {
       environmentBlob: hash,
@@ -276,8 +271,8 @@ class RemoteTarget implements BuildTarget {
     let answer = "";
     const onLine = (text: string): void => void (answer = text);
     await runStep({ program: python.path, args: ["-I", "-c", PROBE], env: {}, onLine }, this.#site);
+    const inside = path.posix.join(this.#packages, "bin", "python");
     try {
-      const inside = path.posix.join(this.#packages, "bin", "python");
       const found = pipInstaller(readProbe(answer), python, inside);
       if (found) return found;
     } catch {

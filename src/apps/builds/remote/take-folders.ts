@@ -27,8 +27,7 @@ export async function storeFromSeat(
 
 /** Replaces the bundle with the one in a seat, which the build's commands may have changed. */
 export async function bringBundleBack(
-  seat: Builder,
-  { bundleDir, asideDir, user, python }: BuildSite,
+  { seat, bundleDir, asideDir, user, python }: BuildSite & { readonly seat: Builder },
   { maxFolderBytes }: RemoteBuilds,
 ): Promise<void> {
   const packed = path.join(asideDir, "bundle.packed");
@@ -49,14 +48,8 @@ export async function bringBundleBack(
   await rename(fresh, bundleDir);
 }
 
-/**
- * An archive as it comes from a seat, without the SHA-256 behind it. Throws `BadTar` for one that is not whole, is not
- * compressed as agents do (services send only those unchanged), or is larger than the folder of a seat can be.
- */
-async function* wholeArchive(
-  from: AsyncIterable<Buffer>,
-  maxBytes: number,
-): AsyncGenerator<Buffer, void, void> {
+/** An archive from a seat, without the SHA-256 behind it; throws `BadTar` if it is cut off, not gzip or too large. */
+async function* wholeArchive(from: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {
   const digest = createHash("sha256");
   let bytes = 0;
   // The end may be anywhere: so many bytes are always kept back.
@@ -84,8 +77,7 @@ async function judged<Result>(what: string, work: () => Promise<Result>): Promis
     if (!isNoName && !(error instanceof BadTar || error instanceof Unpackable || error instanceof NoRoom))
       throw error;
     const { message } = error as Error;
-    throw new BuildError(`the ${what} could not be taken from where it was built: ${message}`, {
-      cause: error,
-    });
+    const why = `the ${what} could not be taken from where it was built: ${message}`;
+    throw new BuildError(why, { cause: error });
   }
 }

@@ -56,7 +56,7 @@ function siteOf(seat: Builder, said: string[] = []) {
   writeFileSync(path.join(bundleDir, "main.py"), "");
   const rest = { seat, user: null, say: (line: string) => void said.push(line) };
   // oxlint-disable-next-line no-unsafe-type-assertion
-  return { root, site: { bundleDir, asideDir, ...rest } as unknown as BuildSite };
+  return { root, site: { bundleDir, asideDir, ...rest } as unknown as BuildSite & { seat: Builder } };
 }
 
 const CASES: [string, (tar: TarWriter) => Promise<unknown>][] = [
@@ -74,11 +74,11 @@ const CASES: [string, (tar: TarWriter) => Promise<unknown>][] = [
 
 verifies("pod-builds.judged", "a bundle that a seat has made up leaves the bundle as it was", async () => {
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const elsewhere = { maxFolderBytes: 1_000 } as RemoteBuilds;
+  const remote = { maxFolderBytes: 1_000 } as RemoteBuilds;
   for (const [why, fill] of CASES) {
     const seat = await hostileSeat(fill);
     const { root, site } = siteOf(seat);
-    const refused = await bringBundleBack(seat, site, elsewhere).catch((error: unknown) => error);
+    const refused = await bringBundleBack(site, remote).catch((error: unknown) => error);
     expect(refused).toMatchObject({ name: "BuildError", message: expect.stringContaining(why) });
     expect(readdirSync(root)).toEqual(["aside", "bundle"]);
     expect(readdirSync(site.bundleDir)).toEqual(["main.py"]);
