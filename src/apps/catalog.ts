@@ -19,7 +19,7 @@ import { Turns } from "../kit/concurrency.ts";
 export type { Candidate } from "./versions/candidate.ts";
 export type { AppLogLine, LiveApp } from "./versions/open-version.ts";
 
-/** Calls no function: when that is answered, some replica has said what there is. Throws if none can start. */
+/** Calls no function: once that is answered, a replica has reported its functions. Throws if none can start. */
 async function learnFunctions(slots: Slots<Call>): Promise<void> {
   const outcome = await new Promise<Outcome>((resolve) => {
     slots.submit(new Call(randomUUID(), "", Buffer.alloc(0), { onEnd: resolve }));
@@ -48,9 +48,8 @@ export class Catalog {
   readonly switcher: Switcher;
   readonly #housekeeper: Housekeeper;
   readonly #candidates = new Map<Candidate, App>();
-  /** Versions of queued runs that are on their way from the store. */
+  /** Versions of queued runs that are being read from the store. */
   readonly #opening = new Map<string, Promise<OpenVersion | null>>();
-  /** Versions that are ready for the moment when their apps come to be served here. */
   readonly #standIns: StandIns;
   #isClosing = false;
 
@@ -69,7 +68,7 @@ export class Catalog {
     if (moved > 0)
       parts.log.info({ count: moved }, "the data directory has moved; updated the paths of environments");
     const versions = await parts.store.versions.listAll();
-    // Where several services share the database each app is opened by the one that has it.
+    // Where several services share the database, each opens the apps that it owns.
     if (parts.store.kind === "sqlite") {
       const byId = new Map(versions.map((version) => [version.id, version]));
       for (const app of await parts.store.apps.listAll()) {
@@ -81,7 +80,7 @@ export class Catalog {
     return catalog;
   }
 
-  /** What the next call of the app goes to. */
+  /** The version that the app's next call goes to. */
   find(projectId: string, appName: string): LiveApp | undefined {
     return this.#registry.find(projectId, appName)?.pick();
   }
@@ -115,15 +114,11 @@ export class Catalog {
 
   /** Every version of the app that may have replicas, the current one first. */
   versions(appNumber: number): LiveApp[] {
-    return (
-      this.#registry
-        .byNumber(appNumber)
-        ?.all()
-        .map(({ live }) => live) ?? []
-    );
+    const traffic = this.#registry.byNumber(appNumber);
+    return traffic ? traffic.all().map(({ live }) => live) : [];
   }
 
-  /** How the apps of a project that are served here do. */
+  /** The status of each of a project's apps that are served here. */
   liveStatuses(projectId: string): LiveStatus[] {
     return this.all()
       .filter(({ app }) => app.projectId === projectId)
@@ -180,7 +175,7 @@ export class Catalog {
     return open.live.target;
   }
 
-  /** Serves an app from now on; false for one that has no version or was deleted. Throws why its files are not here. */
+  /** Serves an app from now on; false if it has no version or was deleted. Throws why its files cannot be fetched. */
   async open(appNumber: number): Promise<boolean> {
     return await this.#turns.take(appNumber, async () => {
       if (this.#registry.byNumber(appNumber)) return true;
@@ -192,7 +187,7 @@ export class Catalog {
     });
   }
 
-  /** Makes the app ready, which is about to be served here, with that many replicas; throws when it cannot start. */
+  /** Makes an app ready that is about to be served here, with that many replicas; throws if it cannot start. */
   async warm(appNumber: number, replicas: number): Promise<void> {
     const stored = await this.#stored(appNumber);
     if (!stored || this.#isClosing) throw new AppError("app_not_found");
@@ -203,7 +198,7 @@ export class Catalog {
     await this.#standIns.warm(version.id, replicas, make);
   }
 
-  /** Serves an app no more: it finishes what it holds, then nothing of it runs here. */
+  /** Stops serving an app here: it finishes the calls that it holds. */
   async letGo(appNumber: number): Promise<void> {
     await this.#turns.take(appNumber, async () => {
       const app = this.byNumber(appNumber)?.app;
@@ -221,7 +216,7 @@ export class Catalog {
     return this.#registry.byNumber(appNumber)?.readyCount ?? 0;
   }
 
-  /** A stored version with its own replicas, beside those that take calls; nobody finds it yet. */
+  /** A stored version with its own replicas, beside those that take calls; no call finds it yet. */
   prepare(app: App, version: Version): Candidate {
     if (this.#isClosing) throw new AppError("draining");
     const open = async (): Promise<OpenVersion> => {
@@ -239,7 +234,7 @@ export class Catalog {
     return new Room(await candidate.opened(), this.#registry.byNumber(candidate.version.appNumber));
   }
 
-  /** Makes a candidate what its app serves: calls move to it, those under way end where they are. */
+  /** Has the app serve a candidate: new calls move to it, those under way end where they are. */
   async activate(candidate: Candidate): Promise<LiveApp> {
     const app = this.#candidates.get(candidate);
     if (!app) throw new Error(`the version ${candidate.version.id} was discarded`);
@@ -248,7 +243,7 @@ export class Catalog {
     return live;
   }
 
-  /** Deletes an app: nobody finds it when this resolves; what it holds ends, then nothing is left of it. */
+  /** Deletes an app: no call finds it when this resolves. It finishes the calls that it holds; then its files go. */
   async remove(app: App): Promise<void> {
     const { store, clock, secrets, appSecrets, onRemoved, holderOf } = this.#parts;
     const scope = { projectId: app.projectId, appNumber: app.number };
@@ -313,7 +308,7 @@ export class Catalog {
     return [...this.#everyTraffic(), ...this.#housekeeper.leaving()];
   }
 
-  /** An app, and the version it serves, whose files are on this machine by then; null for none. Throws why they are not. */
+  /** An app and the version it serves, with its files fetched; null for none. Throws why they cannot be fetched. */
   async #stored(appNumber: number): Promise<{ readonly app: App; readonly version: Version } | null> {
     const { store, files } = this.#parts;
     const app = await store.apps.findByNumber(appNumber);
@@ -345,7 +340,7 @@ export class Catalog {
     // A switch may have opened it meanwhile.
     const open = traffic.find(versionId);
     if (open || this.#isClosing) return open ?? null;
-    // Nobody would close what is opened for an app that is served here no more.
+    // If the app is no longer served here, this version would never be closed.
     if (this.#registry.byNumber(app.number) !== traffic) return null;
     const reopened = new OpenVersion(app, version, traffic.counts, this.#parts);
     traffic.addRetired(reopened);

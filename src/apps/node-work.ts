@@ -17,12 +17,11 @@ type WorkParts = {
   readonly logBook: Pick<LogBook, "endTails">;
 };
 
+type OtherWork = "judge" | "owners" | "heartbeat" | "holdsRun" | "onDropped";
+
 /** What a node does with apps that come and go. */
-export function appWork({
-  catalog,
-  deployer,
-  logBook,
-}: WorkParts): Omit<NodeWork & Answering, "judge" | "owners" | "heartbeat" | "holdsRun" | "onDropped"> {
+export function appWork(parts: WorkParts): Omit<NodeWork & Answering, OtherWork> {
+  const { catalog, deployer, logBook } = parts;
   return {
     open: (appNumber) => catalog.open(appNumber),
     letGo: async (appNumber) => {
@@ -38,7 +37,7 @@ export function appWork({
   };
 }
 
-/** Has secrets that another node has changed reach the apps that are served here, within a second. */
+/** Refreshes, within a second, secrets that another node has changed. */
 export function followSecrets(
   changes: Pick<Changes, "on" | "onReset">,
   catalog: Pick<Catalog, "refreshSecrets" | "refreshAllSecrets">,
@@ -50,10 +49,7 @@ export function followSecrets(
   changes.onReset(() => catalog.refreshAllSecrets());
 }
 
-/** How soon to try again while the first build is under way. */
-const RETRY_SECONDS = "5";
-
-/** What a caller of an unserved app is told: there is none, no build of it has succeeded, or it cannot be loaded. */
+/** The error for calls of an unserved app: it does not exist, no build has succeeded, or it cannot be loaded. */
 export async function whyAbsent(
   store: Pick<Store, "apps" | "builds">,
   key: { readonly projectId: string; readonly name: string },
@@ -65,7 +61,7 @@ export async function whyAbsent(
   if (!latest || latest.status === "success") return new AppError("app_not_found");
   if (!isFinalBuild(latest.status)) {
     const message = `The app's first build is not finished: it is ${latest.status}.`;
-    return new AppError("app_not_ready", { message, headers: { "retry-after": RETRY_SECONDS } });
+    return new AppError("app_not_ready", { message, headers: { "retry-after": "5" } });
   }
   const why = latest.message === null ? "" : ` (${latest.message})`;
   const message = `The app has no version to serve: its last build ended as ${latest.status}${why}. Deploy it again.`;

@@ -13,17 +13,19 @@ import { removeTree } from "../kit/remove-tree.ts";
 import { prepareBuild } from "./builds/build.ts";
 import type { PreparedBuild } from "./builds/commands.ts";
 
-/** Repairs of a running service: one at a time, and none beyond its end. */
+type ServiceParts = Omit<RepairParts, "say" | "signal"> & { readonly log: Log };
+
+/** Repairs of a running service, one at a time. */
 export class Repairs {
-  readonly #parts: Omit<RepairParts, "say" | "signal"> & { readonly log: Log };
+  readonly #parts: ServiceParts;
   readonly #stopping = new AbortController();
   #underWay: Promise<Repaired[]> | null = null;
 
-  constructor(parts: Omit<RepairParts, "say" | "signal"> & { readonly log: Log }) {
+  constructor(parts: ServiceParts) {
     this.#parts = parts;
   }
 
-  /** Installs packages again that are missing; whoever asks meanwhile gets the same answer. */
+  /** Installs missing packages again; a repair that is under way answers all callers. */
   async repair(): Promise<Repaired[]> {
     const { log } = this.#parts;
     const say = (detail: string): void => log.debug({ detail }, "reinstalling an app's packages");
@@ -39,12 +41,15 @@ export class Repairs {
   }
 }
 
-type RepairParts = BuildHost & {
-  readonly store: Pick<Store, "apps" | "versions">;
-  readonly images: ImageHost;
+type RebuildParts = BuildHost & {
   /** Takes the lines of installers. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
+};
+
+type RepairParts = RebuildParts & {
+  readonly store: Pick<Store, "apps" | "versions">;
+  readonly images: ImageHost;
   /** Its packages are in that folder now. */
   readonly onRebuilt?: (version: Version) => void;
 };
@@ -58,7 +63,7 @@ export type Repaired = {
   readonly problem: string | null;
 };
 
-/** Installs the packages of every version again that has them no longer, or not for the Python there is. */
+/** Installs a version's packages again if they are missing, or are for another Python than there is. */
 export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]> {
   const { store, dataDir, python, signal } = parts;
   const { containers } = parts.images;
@@ -69,44 +74,34 @@ export async function repairEnvironments(parts: RepairParts): Promise<Repaired[]
     const app = apps.get(version.appNumber);
     const wish = pythonWish(version.config.deployment);
     const built = { ...artifactFolders(version, dataDir), python: wish };
-    // Whoever needs it fetches it.
+    // It is fetched when it is needed.
     if (version.environmentBlob !== null && built.environment !== null && !existsSync(built.environment))
       continue;
     if (!app || (await versionFault(built, python.path, dataDir, containers))?.what !== "environment")
       continue;
-    const problem = await rebuild(app.projectId, version, parts).catch((error: unknown) => {
+    const work = path.join(dataDir, "work", `repair-${version.id}`);
+    let problem: string | null = null;
+    try {
+      await rebuildVersion(app.projectId, version, work, parts, async (made) => {
+        const environment = made.environment && artifactId(made.environment, dataDir);
+        await store.versions.setEnvironment({ id: version.id, environment });
+        parts.onRebuilt?.({ ...version, environment });
+      });
+    } catch (error) {
       signal.throwIfAborted();
-      return error instanceof Error ? error.message : String(error);
-    });
+      problem = error instanceof Error ? error.message : String(error);
+    }
     repaired.push({ app: `${app.projectId}-${app.name}`, version: version.number, problem });
   }
   return repaired;
 }
-
-async function rebuild(projectId: string, version: Version, parts: RepairParts): Promise<null> {
-  const { store, dataDir, onRebuilt } = parts;
-  const work = path.join(dataDir, "work", `repair-${version.id}`);
-  await rebuildVersion(projectId, version, work, parts, async (built) => {
-    const environment = built.environment && artifactId(built.environment, dataDir);
-    await store.versions.setEnvironment({ id: version.id, environment });
-    onRebuilt?.({ ...version, environment });
-  });
-  return null;
-}
-
-type RebuildParts = BuildHost & {
-  /** Takes the lines of installers. */
-  readonly say: (text: string) => void;
-  readonly signal: AbortSignal;
-  readonly environmentDir?: string;
-};
 
 /** Installs a version's packages again; its commands run in a copy of its bundle, which has what they made already. */
 export async function rebuildVersion(
   projectId: string,
   version: Version,
   work: string,
-  parts: RebuildParts,
+  parts: RebuildParts & { readonly environmentDir?: string },
   keep: (built: PreparedBuild) => Promise<void>,
 ): Promise<void> {
   const { dataDir, say, signal, environmentDir } = parts;

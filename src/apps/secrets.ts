@@ -48,7 +48,7 @@ export class AppSecrets {
     this.#secrets = secrets;
   }
 
-  /** Reads those of an app, and those of its project, if they are not at hand yet. */
+  /** Reads the secrets of an app and of its project, if they are not at hand yet. */
   async load(scope: SecretScope): Promise<void> {
     for (const one of [projectOf(scope), scope])
       if (!this.#maps.has(keyOf(one)))
@@ -57,7 +57,7 @@ export class AppSecrets {
         });
   }
 
-  /** Reads those of an app or of a whole project again, if they are at hand; says whether they are others now. */
+  /** Reads a scope's secrets again, if they are at hand; says whether they have changed. */
   async refresh(scope: SecretScope): Promise<boolean> {
     const key = keyOf(scope);
     return await this.#turns.take(key, async () => {
@@ -69,12 +69,12 @@ export class AppSecrets {
     });
   }
 
-  /** Those that are at hand: of apps that are served here, or were. */
+  /** The scopes that are at hand: of apps that are served here, or were. */
   scopes(): SecretScope[] {
     return Array.from(this.#maps.keys(), scopeOf);
   }
 
-  /** What an app gets: its own over its project's. */
+  /** An app's secrets: its own over its project's. */
   of(scope: SecretScope): SecretMap {
     return { ...this.#maps.get(keyOf(projectOf(scope))), ...this.#maps.get(keyOf(scope)) };
   }

@@ -1,7 +1,12 @@
 import type { Limits } from "../host/limits/limits.ts";
 import { type App, type SecretMap, type Version } from "../model/app.ts";
-import { isGpu, pythonWish } from "../model/app-config.ts";
-import type { AppConfig, BuiltImage, CustomRuntimeConfig } from "../model/app-config.ts";
+import {
+  type AppConfig,
+  type BuiltImage,
+  type CustomRuntimeConfig,
+  isGpu,
+  pythonWish,
+} from "../model/app-config.ts";
 import type { Engine, Workload } from "../engines/engine.ts";
 
 /** What the replicas of a version run. */
@@ -36,7 +41,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
   };
 }
 
-/** An agent starts servers in the bundle, with what it lets through of its own variables: that is not what images mean. */
+/** An agent starts servers in the bundle with its own variables; this gives them the folder and variables of the image. */
 const AS_IN_IMAGE = `
 import json, os, sys
 image = json.loads(sys.argv[1])
@@ -72,10 +77,10 @@ function cardsOf({ hardware: { compute, gpuCount } }: AppConfig): Workload["card
   return gpuCount > 0 && names.length > 0 ? { names, count: gpuCount } : null;
 }
 
-/** What an app's processes find in their environment, wherever they run; `own` is what these see besides. */
+/** The environment variables of an app's processes, with their `own` ones. */
 export function appVariables(
   app: App,
-  own: Readonly<Record<string, string>>,
+  own: Record<string, string>,
   secrets: SecretMap,
 ): Record<string, string> {
   return { APP_NAME: app.name, PROJECT_ID: app.projectId, ...own, ...secrets };

@@ -12,7 +12,7 @@ export const MAX_UNPACKED_BYTES = 32 * 1024 ** 3;
 
 const INTERPRETER = /^python[\d.]*$/;
 
-/** Stores a bundle. Throws a `BuildError` for one that would not be the same elsewhere: its build has left that there. */
+/** Stores a bundle. Throws a `BuildError` for one that would not be the same on another machine. */
 export async function storeBundle(
   folder: string,
   blobs: BlobStore,
@@ -29,7 +29,7 @@ export async function storeBundle(
   }
 }
 
-/** Stores an environment without the links to its interpreter. Throws `Unpackable` if it could not be used elsewhere. */
+/** Stores an environment without the links to its interpreter; throws `Unpackable` if other machines could not use it. */
 export async function storeEnvironment(
   folder: string,
   blobs: BlobStore,

@@ -38,10 +38,7 @@ const COLLECT_GAP_MS = COLLECT_MS / 2;
 const BUNDLE = /^bundles\/(p-[a-z0-9]+)\/[a-z0-9-]+\/[\w-]+$/;
 const ENVIRONMENT = /^environments\/[\w-]+$/;
 
-/**
- * The files of versions where nodes share a database: each stores what it has built in blobs for the others. What
- * cannot be fetched, an image or packages for another Python, is built again.
- */
+/** The files of versions where nodes share a database: in blobs. What others cannot use, such as an image, they rebuild. */
 export class VersionFiles {
   readonly #parts: VersionFilesParts;
   /** Versions whose files are on their way, by id. */
@@ -132,7 +129,7 @@ export class VersionFiles {
     const { environment: folder } = artifactFolders(version, dataDir);
     if (folder === null || this.#hasEnvironment(folder)) return;
     const { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag } = version;
-    // Whoever runs it fetches it from its blob.
+    // The machine that runs it fetches it from its blob.
     if (remote && hash !== null) {
       const record = { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag, putAt: 0 };
       return await knownStandIn(folder, (to) => writeBlobRecord(to, record));
@@ -180,13 +177,11 @@ export class VersionFiles {
     }
     try {
       const { hash, bytes, tag } = await storeEnvironment(folder, blobs, dataDir, signal);
-      const blob = { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag };
-      return { blob, isNew: true };
+      return { blob: { environmentBlob: hash, environmentBytes: bytes, environmentTag: tag }, isNew: true };
     } catch (error) {
       if (!(error instanceof Unpackable)) throw error;
-      say(
-        `the environment cannot be copied to other services, each of them builds it again: ${error.message}`,
-      );
+      const what = "the environment cannot be copied to other services, each of them builds it again";
+      say(`${what}: ${error.message}`);
       return null;
     }
   }

@@ -16,7 +16,7 @@ const BATCH_LINES = 200;
 /** Of one build: all of it is in memory until the build ends. */
 const MAX_LINES = 20_000;
 const MAX_CHARS = 4 * 1024 * 1024;
-/** A reader gets so many at once. */
+/** A follower gets so many at once. */
 const PIECE_LINES = 256;
 const NS_PER_MS = 1_000_000n;
 const TAG_CHARS = 14;
@@ -40,7 +40,7 @@ export class BuildLog {
   #hasEnded = false;
   readonly #behind: WriteBehind;
 
-  /** Goes on after the lines that are stored already. */
+  /** Continues after the lines that are stored already. */
   constructor(buildId: string, stored: readonly BuildLine[], parts: BuildLogParts) {
     this.buildId = buildId;
     this.#parts = parts;
@@ -62,16 +62,24 @@ export class BuildLog {
 
   /** Adds what was said, line by line. */
   say(stage: BuildStage, text: string, stream: LogStream = "stdout"): void {
-    for (const line of text.trimEnd().split(/\r?\n/)) this.#add(stage, line, stream);
+    for (const line of text.trimEnd().split(/\r?\n/)) {
+      const isFull = this.#lines.length >= MAX_LINES || this.#chars > MAX_CHARS;
+      if (isFull) this.#leftOut += 1;
+      else this.#push(stage, fitText(line), stream);
+    }
   }
 
   /** Resolves when every line is stored, or could not be. */
   async flush(): Promise<void> {
-    if (this.#leftOut > 0) this.#tellLeftOut();
+    if (this.#leftOut > 0) {
+      const stage = this.#lines.at(-1)?.stage ?? "build";
+      this.#push(stage, `[millrace] ${this.#leftOut} more lines are omitted: the log is full`, "stderr");
+      this.#leftOut = 0;
+    }
     await this.#behind.flush();
   }
 
-  /** Nothing more will be said: who follows it is at its end. */
+  /** No more lines come: followers are at the end. */
   end(): void {
     this.#behind.cancel();
     this.#hasEnded = true;
@@ -90,14 +98,6 @@ export class BuildLog {
     }
   }
 
-  #add(stage: BuildStage, text: string, stream: LogStream): void {
-    if (this.#lines.length >= MAX_LINES || this.#chars > MAX_CHARS) {
-      this.#leftOut += 1;
-      return;
-    }
-    this.#push(stage, fitText(text), stream);
-  }
-
   #push(stage: BuildStage, text: string, stream: LogStream): void {
     // Times never go back, whatever the clock does: with the numbers they give each line its place.
     const createdAt = Math.max(this.#parts.clock.now(), this.#lines.at(-1)?.createdAt ?? 0);
@@ -105,12 +105,6 @@ export class BuildLog {
     this.#chars += text.length;
     this.#behind.note();
     if (this.#condition.isAwaited) this.#condition.notify();
-  }
-
-  #tellLeftOut(): void {
-    const stage = this.#lines.at(-1)?.stage ?? "build";
-    this.#push(stage, `[millrace] ${this.#leftOut} more lines are omitted: the log is full`, "stderr");
-    this.#leftOut = 0;
   }
 
   async #write(): Promise<void> {

@@ -6,10 +6,7 @@ type Waiting = { readonly app: Wanting; readonly begin: () => void };
 /** How many builds may run at once. */
 export type BuildShares = { readonly total: number; readonly perProject: number };
 
-/**
- * Limits how many builds run at once, one for each app. The next one is of the project with the fewest running builds, so
- * that no project delays another for ever.
- */
+/** Limits builds at once, and to one for each app. The project with the fewest running builds is next: none starves. */
 export class BuildQueue {
   readonly #shares: BuildShares;
   /** The apps that are being built, with their projects. */
@@ -26,7 +23,7 @@ export class BuildQueue {
     return this.#busy.size >= total || this.#busy.has(number) || this.#countOf(projectId) >= perProject;
   }
 
-  /** Does the work when its turn has come; rejects with the signal's reason when nobody waits for that any more. */
+  /** Does the work when its turn has come; rejects with the signal's reason if that aborts before. */
   async run<T>(app: Wanting, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     await this.#turn(app, signal);
     try {
@@ -52,15 +49,15 @@ export class BuildQueue {
   }
 
   #beginNext(): void {
-    for (let next = this.#next(); next; next = this.#next()) {
-      const begun = next;
-      this.#busy.set(begun.app.number, begun.app.projectId);
-      this.#waiting = this.#waiting.filter((other) => other !== begun);
-      begun.begin();
-    }
+    const begun = this.#next();
+    if (!begun) return;
+    this.#busy.set(begun.app.number, begun.app.projectId);
+    this.#waiting = this.#waiting.filter((other) => other !== begun);
+    begun.begin();
+    this.#beginNext();
   }
 
-  /** Of the project with the fewest builds that run, whoever has waited longest, unless its app is busy. */
+  /** The longest waiting build of the project with the fewest running ones, unless its app is busy. */
   #next(): Waiting | null {
     let next: Waiting | null = null;
     for (const waiting of this.#waiting) {
@@ -71,8 +68,6 @@ export class BuildQueue {
   }
 
   #countOf(projectId: string): number {
-    let count = 0;
-    for (const project of this.#busy.values()) if (project === projectId) count += 1;
-    return count;
+    return [...this.#busy.values()].filter((project) => project === projectId).length;
   }
 }

@@ -60,7 +60,7 @@ export function workDir(dataDir: string): string {
   return path.join(dataDir, "work");
 }
 
-/** The bundle of a version, for good. */
+/** The folder that keeps a version's bundle. */
 function bundleOf(dataDir: string, { projectId, name }: App, versionId: string): string {
   return path.join(dataDir, "bundles", projectId, name, versionId);
 }
@@ -156,16 +156,8 @@ async function move({ buildId }: Deploy, { store, clock }: CarryOutParts, to: Bu
 }
 
 /** Extracts the bundle into the deploy's own folder, and removes the upload. */
-async function unpack(
-  {
-    buildId,
-    payload,
-    source,
-    log,
-    signal,
-  }: Pick<Deploy, "buildId" | "payload" | "source" | "log" | "signal">,
-  dataDir: string,
-): Promise<{ bundleDir: string; noMain: string | null }> {
+async function unpack(deploy: Omit<Deploy, "app" | "registryAuth" | "onSwitch">, dataDir: string) {
+  const { buildId, payload, source, log, signal } = deploy;
   const bundleDir = path.join(workDir(dataDir), buildId, "bundle");
   await mkdir(path.dirname(bundleDir), { recursive: true, mode: 0o700 });
   if (source.kind === "folder") {
@@ -182,12 +174,10 @@ async function unpack(
   return { bundleDir, noMain };
 }
 
+type Asking = Pick<Deploy, "payload" | "log">;
+
 /** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
-function readConfig(
-  { payload, log }: Pick<Deploy, "payload" | "log">,
-  bundleDir: string,
-  parts: CarryOutParts,
-): AppConfig {
+function readConfig({ payload, log }: Asking, bundleDir: string, parts: CarryOutParts): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: THIS_HOST });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
     throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);
@@ -230,7 +220,7 @@ function hasToBeBuilt({ deployment, dependencies, customRuntime }: AppConfig): b
   );
 }
 
-/** The bundle in its place for good, and in a blob, then the version's row: a row without its files never stands. */
+/** Moves the bundle to its place and a blob, then stores the version's row: a row never lacks its files. */
 async function keep(
   { buildId, app, source, log, signal }: Deploy,
   { store, files, dataDir, clock }: CarryOutParts,
@@ -255,7 +245,7 @@ async function keep(
       createdAt: clock.now(),
     });
   } catch (error) {
-    // Its row may stand although nobody heard so: then that goes first, or the folder stays beside it.
+    // Its row may be stored although the answer was lost: then the row goes first, or the folder stays.
     if (isInDoubt(error)) await forgetVersion({ store, dataDir }, app, buildId);
     else await removeTree(bundleDir);
     throw error;
@@ -268,22 +258,17 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<Che
   log.say("check", "starting one replica to check that it works…");
   const result = await candidate.check(signal);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(2);
-  switch (result.kind) {
-    case "ready": {
-      const names = result.functions.map(({ name }) => name).join(", ");
-      log.say("check", `ready after ${seconds} s: ${names === "" ? "it has no callable functions" : names}`);
-      break;
-    }
-    case "serves":
-      log.say("check", `ready after ${seconds} s: the app's server takes calls`);
-      if (result.isSingle) log.say("check", `warning: ${SINGLE}`, "stderr");
-      break;
-    case "failed":
-      break;
-    case "timeout": {
-      const key = "deployment_initialization_timeout";
-      throw new DeployFailure("init_timeout", `the app was not ready after ${seconds} s: see ${key}`);
-    }
+  if (result.kind === "timeout") {
+    const key = "deployment_initialization_timeout";
+    throw new DeployFailure("init_timeout", `the app was not ready after ${seconds} s: see ${key}`);
+  }
+  if (result.kind === "ready") {
+    const names = result.functions.map(({ name }) => name).join(", ") || "it has no callable functions";
+    log.say("check", `ready after ${seconds} s: ${names}`);
+  }
+  if (result.kind === "serves") {
+    log.say("check", `ready after ${seconds} s: the app's server takes calls`);
+    if (result.isSingle) log.say("check", `warning: ${SINGLE}`, "stderr");
   }
   return result;
 }
@@ -305,7 +290,6 @@ export type DryRun = {
   readonly problems: readonly string[];
 };
 
-/** What is asked. */
 export type DryRunRequest = {
   readonly id: string;
   readonly projectId: string;
@@ -344,13 +328,13 @@ export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Prom
 
 type FailureStatus = Extract<BuildStatus, "build_failure" | "init_failure" | "init_timeout" | "cancelled">;
 
-/** Longer lines are somebody's data, not a reason. */
+/** Longer lines are an app's data, not a reason. */
 const MAX_MESSAGE_CHARS = 1_000;
 
 /** How a deploy ended that did not succeed; the message is the line a person needs. */
 export class DeployFailure extends Error {
   readonly status: FailureStatus;
-  /** Everything that is to be told, where that is more than the message. */
+  /** All lines for the log, where they are more than the message. */
   readonly lines: readonly string[];
 
   constructor(status: FailureStatus, message: string, lines: readonly string[] = [message]) {

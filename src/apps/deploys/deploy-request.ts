@@ -8,7 +8,7 @@ import { AppError } from "../../model/errors.ts";
 /** `false` has a bundle refused whose Python files do not parse. Without it only `main.py` has to: other clients check before they upload. */
 export const SYNTAX_MEMBER = "disableSyntaxCheck";
 
-/** The members of a deploy's payload that say how the app is to be; the others are the client's own affair. */
+/** The members of a deploy's payload that configure the app; others are ignored. */
 const PAYLOAD_MEMBERS: readonly string[] = [
   "runtime",
   "cerebrium_toml",
@@ -33,12 +33,8 @@ export function readDeployRequest(
   payload: Readonly<Record<string, unknown>>,
   host: Host = THIS_HOST,
 ): DeployRequest {
-  const kept = Object.fromEntries(
-    PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member)).map((member) => [
-      member,
-      payload[member],
-    ]),
-  );
+  const members = PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member));
+  const kept = Object.fromEntries(members.map((member) => [member, payload[member]]));
   try {
     const { config } = readAppConfig({ payload: kept, host });
     const { name } = config.deployment;
@@ -55,12 +51,12 @@ function invalid(problems: readonly string[]): AppError {
   return new AppError("deploy_invalid", { message: problems.join("; "), details });
 }
 
-/** What opens registries of images: of Docker's own configuration nothing but that. */
+/** Logins for image registries, as in a Docker configuration. */
 export type RegistryAuth = { readonly auths: Readonly<Record<string, { readonly auth: string }>> };
 
 const MAX_CHARS = 64 * 1024;
 
-/** Reads what a client sends, its Docker configuration as text; null for anything else, and where nothing is in it. */
+/** Reads the logins of a Docker configuration that a client sends as text; null if it has none, or is invalid. */
 export function readRegistryAuth(sent: unknown): RegistryAuth | null {
   if (typeof sent !== "string" || sent.length > MAX_CHARS) return null;
   let auths: unknown;

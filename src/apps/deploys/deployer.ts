@@ -63,7 +63,7 @@ export class Deployer {
   readonly #ids = new UuidSource();
   /** The rights to send the bundles of builds. */
   readonly #grants: Grants;
-  /** Each arrival has a file of its own: a sender who tries again need not wait for the try before. */
+  /** Each arrival has a file of its own: a sender that retries need not wait for the attempt before. */
   #arrivals = 0;
   readonly #underWay: BuildsUnderWay;
   /** Builds whose upload is arriving just now, with how many times. */
@@ -87,7 +87,7 @@ export class Deployer {
     return this.#underWay.ended;
   }
 
-  /** Clears up after the service before this one, and from now on after whatever comes to nothing. */
+  /** Clears up after the service before this one, and every minute after builds that were abandoned. */
   async start(): Promise<void> {
     await removeTree(workDir(this.#parts.dataDir));
     await rm(this.#uploadsDir, { recursive: true, force: true });
@@ -95,7 +95,7 @@ export class Deployer {
     this.#timer = this.#parts.clock.every(SWEEP_MS, () => this.look());
   }
 
-  /** Looks soon for builds that nobody carries out any more: their apps may have come to this service just now. */
+  /** Looks soon for abandoned builds: their apps may have just come to this service. */
   look(): void {
     this.#isAsked = true;
     this.#sweeping ??= this.#sweepSafely().finally(() => (this.#sweeping = null));
@@ -118,7 +118,7 @@ export class Deployer {
     return build && (await store.apps.findByNumber(build.appNumber));
   }
 
-  /** Takes a bundle that a right is for; its end starts the build. One that came before is taken again, for nothing. */
+  /** Takes a bundle that a right is for; its end starts the build. A bundle that came before is read and ignored. */
   async upload(grant: string, from: Readable): Promise<Build> {
     const id = this.#granted(grant);
     const build = await this.#parts.store.builds.find(id);
@@ -202,7 +202,7 @@ export class Deployer {
   /** Ends every build of an app that is about to go. */
   async cancelAll({ number }: App): Promise<void> {
     const ids = this.#underWay.ofApp(number);
-    // One that can no longer be stopped has ended all the same.
+    // One that could no longer be cancelled has ended too.
     await Promise.allSettled(ids.map((id) => this.#underWay.cancel(id)));
   }
 
@@ -212,7 +212,7 @@ export class Deployer {
     return this.#beginning.has(appNumber) || this.#underWay.ofApp(appNumber).some(isUnderWay);
   }
 
-  /** Builds that are being made end, as failed; those that wait for an upload wait on. */
+  /** Builds that are being made fail; those that wait for an upload keep waiting. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#timer?.cancel();
@@ -225,11 +225,8 @@ export class Deployer {
     return this.#ids.next(this.#parts.clock.now());
   }
 
-  async #insert(
-    projectId: string,
-    { name, payload, registryAuth }: DeployRequest,
-    id: string,
-  ): Promise<Begun> {
+  async #insert(projectId: string, request: DeployRequest, id: string): Promise<Begun> {
+    const { name, payload, registryAuth } = request;
     const { store, clock } = this.#parts;
     const createdAt = clock.now();
     const app = await store.apps.insertOrFind({ projectId, name, createdAt });
@@ -274,7 +271,7 @@ export class Deployer {
     return path.join(this.#parts.dataDir, "uploads");
   }
 
-  /** Which build a right is for; throws `forbidden` when it is none, or no longer. */
+  /** Which build a right is for; throws `forbidden` if it is invalid or has expired. */
   #granted(grant: string): string {
     const granted = this.#grants.read(UPLOAD, grant) as { readonly buildId: string } | null;
     if (granted) return granted.buildId;
@@ -288,10 +285,6 @@ export class Deployer {
     const file = path.join(this.#uploadsDir, `${buildId}.${this.#arrivals}.zip`);
     const { bytes } = await receiveFile(from, file, { maxBytes, shortage });
     return { kind: "zip", file, bytes };
-  }
-
-  #isOurs(appNumber: number): boolean {
-    return this.#parts.owners?.has(appNumber) ?? true;
   }
 
   /** A bundle that could not be taken is not left on the disk. */
@@ -308,7 +301,7 @@ export class Deployer {
   async #take({ id, payload }: StoredBuild, source: ZipSource): Promise<void> {
     const { store } = this.#parts;
     if (this.#underWay.isWaiting(id)) {
-      // Whoever sent it is told that it is here, and waits for its end, whatever becomes of this service.
+      // Its sender learns that it has arrived and waits for the end, even if this service stops.
       const kept: Kept = { ...(JSON.parse(payload) as Kept), hasUpload: true };
       await store.builds.noteUpload({ id, payload: JSON.stringify(kept) });
     }
@@ -334,8 +327,9 @@ export class Deployer {
 
   /** Every build of our apps that is not ended is under way here, or waits for its upload, or is ended now. */
   async #sweep(): Promise<void> {
-    for (const build of await this.#parts.store.builds.unfinished()) {
-      if (this.#isOurs(build.appNumber)) await this.#settle(build);
+    const { store, owners } = this.#parts;
+    for (const build of await store.builds.unfinished()) {
+      if (owners?.has(build.appNumber) ?? true) await this.#settle(build);
       // Its upload is taken where its app is.
       else if (this.#underWay.isWaiting(build.id) && !this.#arriving.has(build.id))
         this.#underWay.drop(build.id);
@@ -348,7 +342,7 @@ export class Deployer {
     const isWaiting = build.status === "pending" && !hasUpload;
     const isLate = clock.now() >= build.createdAt + UPLOAD_LIFE_MS;
     if (this.#underWay.has(build.id)) {
-      // Also one that is said to have its upload, and waits: whoever sent it was told that it could not be taken.
+      // Also one that has `hasUpload` and waits: its sender got an error.
       if (isLate && !this.#arriving.has(build.id)) await this.#underWay.giveUp(build.id, NEVER_CAME);
       return;
     }
@@ -357,22 +351,16 @@ export class Deployer {
       if (!this.#underWay.has(build.id)) await this.#takeOver(build.id, app, request);
       return;
     }
-    const message = isWaiting ? NEVER_CAME : owners ? NODE_ENDED : STOPPED;
-    await this.#settleLeftover(build.id, app, message);
-  }
-
-  /** Ends a build that its service left unfinished: as a success if its version serves, else as a failure. */
-  async #settleLeftover(id: string, app: App | null, message: string): Promise<void> {
-    const { store, clock } = this.#parts;
+    const { id } = build;
     // It may have ended since it was found.
-    const build = await store.builds.find(id);
-    if (!build || isFinalBuild(build.status)) return;
+    const found = await store.builds.find(id);
+    if (!found || isFinalBuild(found.status)) return;
     const now = clock.now();
-    if (app?.currentVersionId === id) {
-      await store.builds.move({ id, to: "success", message: null, now });
-      return;
-    }
+    // Its service left it unfinished: a success if its version serves.
+    if (app?.currentVersionId === id)
+      return void (await store.builds.move({ id, to: "success", message: null, now }));
     if (app) await forgetVersion(this.#parts, app, id);
+    const message = isWaiting ? NEVER_CAME : owners ? NODE_ENDED : STOPPED;
     await store.builds.move({ id, to: "build_failure", message, now });
   }
 }

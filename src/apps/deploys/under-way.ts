@@ -34,7 +34,7 @@ const SHARES = { total: 4, perProject: 2 };
 /** From its turn on: a build that hangs gives its place back. Large packages that are compiled take an hour. */
 const MAX_BUILD_MS = 3 * 60 * 60 * 1000;
 const TOOK_TOO_LONG = "the build took longer than three hours";
-/** An upload follows at once: one that does not come for so long keeps no app from moving. */
+/** An upload usually follows at once: after so long its app may move to another node. */
 const STALE_MS = 10_000;
 /** Builds of each app that are remembered, apart from those whose version is. */
 const KEPT_BUILDS = 100;
@@ -90,7 +90,7 @@ export class BuildsUnderWay {
     this.#open.delete(buildId);
   }
 
-  /** Lets a waiting build go its way; resolves with what then serves, rejects with how it ended otherwise. */
+  /** Starts a waiting build; resolves with what then serves, rejects with how it failed. */
   start(buildId: string, source: Source): Promise<LiveApp> {
     const open = this.#open.get(buildId);
     if (!open || !this.isWaiting(buildId)) throw new Error(`the build ${buildId} does not wait`);
@@ -119,7 +119,7 @@ export class BuildsUnderWay {
     if (open && this.isWaiting(buildId)) await this.#stop(open, new DeployFailure("build_failure", message));
   }
 
-  /** Ends all that have their source; those that wait for it go on waiting at the next start. */
+  /** Ends all that have their source; the others wait again after the next start. */
   async stop(message: string): Promise<void> {
     const working = [...this.#open.values()].filter(({ work }) => work !== null);
     await Promise.all(
@@ -157,19 +157,18 @@ export class BuildsUnderWay {
 
   /** Writes down why it failed, and throws it. */
   async #end(open: Open, error: unknown): Promise<never> {
-    const failure = failureOf(error) ?? this.#ourFault(open, error);
+    let failure = failureOf(error);
+    if (!failure) {
+      this.#parts.log.error({ err: error, buildId: open.id }, "a build failed with an internal error");
+      failure = new DeployFailure("build_failure", "internal error in the service; deploy again");
+    }
     const stage = open.log.lines.at(-1)?.stage ?? "upload";
     for (const line of failure.lines) open.log.say(stage, line, "stderr");
     await this.#finish(open, failure.status, failure.message);
     throw failure;
   }
 
-  #ourFault({ id }: Open, error: unknown): DeployFailure {
-    this.#parts.log.error({ err: error, buildId: id }, "a build failed with an internal error");
-    return new DeployFailure("build_failure", "internal error in the service; deploy again");
-  }
-
-  /** First what is left over goes, then the end is stored, then those who follow learn of it. */
+  /** Removes what is left over, then stores the outcome, then ends the log's followers. */
   async #finish(open: Open, status: BuildStatus, message: string | null): Promise<void> {
     const { store, dataDir, clock, log } = this.#parts;
     try {

@@ -1,6 +1,6 @@
 import path from "node:path";
 import type { Readable } from "node:stream";
-import { mkdir, open, rename, rm, writeChunks } from "../../kit/files.ts";
+import { mkdir, open, rename, rm, withHandle, writeChunks } from "../../kit/files.ts";
 import { AppError } from "../../model/errors.ts";
 import { syncFolder } from "../bundles/place-folder.ts";
 
@@ -12,10 +12,7 @@ type ReceiveLimits = {
 
 const FULL: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT", "EROFS"]);
 
-/**
- * Stores a stream as a private file, synced. Throws `AppError`, and leaves nothing, if it is too large, ends early or cannot
- * be written; the stream is not destroyed then, so that the request can be answered.
- */
+/** Stores a stream as a private file, synced. On an error nothing is left, and the stream stays open for the answer. */
 export async function receiveFile(
   from: Readable,
   to: string,
@@ -25,13 +22,10 @@ export async function receiveFile(
   const tally = { bytes: 0 };
   try {
     await mkdir(path.dirname(to), { recursive: true, mode: 0o700 });
-    const file = await open(arriving, "w", 0o600);
-    try {
+    await withHandle(await open(arriving, "w", 0o600), async (file) => {
       await writeChunks(file, counted(from, limits, tally));
       await file.sync();
-    } finally {
-      await file.close();
-    }
+    });
     await rename(arriving, to);
     await syncFolder(path.dirname(to));
     return tally;
@@ -48,7 +42,7 @@ async function* counted(
   from: Readable,
   { maxBytes, shortage }: ReceiveLimits,
   tally: { bytes: number },
-): AsyncGenerator<Buffer, void, void> {
+): AsyncGenerator<Buffer> {
   const chunks: AsyncIterator<Buffer> = from.iterator({ destroyOnReturn: false });
   try {
     for (;;) {
@@ -57,9 +51,8 @@ async function* counted(
       });
       if (next.done) return;
       tally.bytes += next.value.length;
-      if (tally.bytes > maxBytes) {
+      if (tally.bytes > maxBytes)
         throw new AppError("body_too_large", { message: `The upload is larger than ${maxBytes} bytes.` });
-      }
       const message = shortage?.() ?? null;
       if (message !== null) throw new AppError("storage_unavailable", { message });
       yield next.value;
@@ -70,9 +63,8 @@ async function* counted(
 }
 
 function told(error: unknown): unknown {
-  if (error instanceof EndedEarly) {
+  if (error instanceof EndedEarly)
     return new AppError("bad_request", { message: "The upload ended early; send it again." }, error.cause);
-  }
   const { code } = error as NodeJS.ErrnoException;
   return FULL.has(code) ? new AppError("storage_unavailable", {}, error) : error;
 }

@@ -19,20 +19,17 @@ type Flow<Line> = {
   flood: { first: Line; lineCount: number } | null;
 };
 
-/** Sources that are told apart, an equal share for each owner; the others of an owner share one allowance. */
+/** Sources that are counted apart, an equal share for each owner; an owner's further sources share one allowance. */
 const MAX_SOURCES = 50_000;
 const LEAST_SHARE = 100;
 
-/**
- * Lets a source's lines pass until they are too many, then drops them until a second's worth may pass: a long flood is one
- * gap a second. Times are monotonic milliseconds.
- */
+/** Drops a source's lines while they are too many: a long flood is one gap a second. Times are monotonic milliseconds. */
 export class FloodGate<Line> {
   readonly #limits: FloodLimits;
   /** What may come at once. */
   readonly #most: { readonly lines: number; readonly bytes: number };
   readonly #flows = new Map<string, Flow<Line>>();
-  /** How many flows each owner has: what one makes up takes no place from another. */
+  /** How many flows each owner has: one owner's sources take no room from another's. */
   readonly #counts = new Map<string, number>();
 
   constructor(limits: FloodLimits) {

@@ -34,12 +34,10 @@ export function lineWriter({ store, clock, log, buffer, share, onStored }: LineW
       left -= batch.length;
       buffer.markStored(batch.length);
       onStored();
-      // Lines that are stored are stored, even if no room could be made after them: the next write makes it.
-      await share
-        .keep(bytesByApp(batch), used)
-        .catch((error: unknown) =>
-          log.error({ err: error }, "could not trim the logs of apps to their limits"),
-        );
+      // The lines are stored even if no room could be made after them: the next write makes it.
+      const onFailure = (err: unknown) =>
+        log.error({ err }, "could not trim the logs of apps to their limits");
+      await share.keep(bytesByApp(batch), used).catch(onFailure);
     }
   };
   return new WriteBehind({
@@ -54,13 +52,11 @@ export function lineWriter({ store, clock, log, buffer, share, onStored }: LineW
 }
 
 function bytesByApp(lines: readonly LogLine[]): LogUse[] {
-  return Array.from(
-    Map.groupBy(lines, ({ appNumber }) => appNumber),
-    ([appNumber, group]) => ({
-      appNumber,
-      bytes: group.reduce((sum, { text }) => sum + Buffer.byteLength(text) + ROW_BYTES, 0),
-    }),
-  );
+  const groups = Map.groupBy(lines, ({ appNumber }) => appNumber);
+  return Array.from(groups, ([appNumber, group]) => ({
+    appNumber,
+    bytes: group.reduce((sum, { text }) => sum + Buffer.byteLength(text) + ROW_BYTES, 0),
+  }));
 }
 
 type LogShareParts = {
@@ -70,13 +66,10 @@ type LogShareParts = {
   readonly reserve: Pick<DiskReserve, "isNear" | "shortage">;
 };
 
-/** Lines removed after one write: more than it brought, few enough that nobody waits for them. */
+/** Lines removed after one write: more than it brought, few enough that no other query waits. */
 const TRIM_LINES = 1_000;
 
-/**
- * Keeps apps' lines within their share: beyond an app's own its oldest lines go, beyond that of all the oldest of the
- * app that has most. Near the disk's reserve each new line costs an app older ones; within it none are stored.
- */
+/** Keeps apps' lines within their limits by removing the oldest; near the disk's reserve each new line costs older ones. */
 export class LogShare {
   readonly #parts: LogShareParts;
   #appMaxBytes: (appNumber: number) => number = () => Number.POSITIVE_INFINITY;

@@ -19,7 +19,7 @@ const MAX_REPLICAS = 10_000;
 /** Which lines of an app are wanted, in which direction, how many. */
 export type LogQuery = Omit<LogScan, "limit" | "scanLimit"> & { readonly pageSize: number };
 
-/** Lines in the query's direction; the next page goes on at `reached`, which is null when there is none. */
+/** Lines in the query's direction; the next page begins at `reached`, which is null when there is none. */
 type LogQueryPage = { readonly lines: readonly LogLine[]; readonly reached: string | null };
 
 /** How many lines one step looks at; each step is a turn of the database's reading thread. */
@@ -65,7 +65,7 @@ const NO_LIMITS = { maxBytes: Number.POSITIVE_INFINITY, reserve: { isNear: false
 const SETTLE_MS = 1_000;
 const STOP_PATIENCE_MS = 5_000;
 const NS_PER_MS = 1_000_000n;
-/** A later line than this in the store was stamped by a clock that was wrong: it is not waited for. */
+/** A line that is further ahead was stamped by a wrong clock: it is not waited for. */
 const MAX_AHEAD_NS = 3_600_000n * NS_PER_MS;
 /** A tail takes so many lines at once, and looks at so many where it has to ask the store. */
 const TAIL_LINES = 64;
@@ -140,7 +140,7 @@ export class LogBook {
     return this.#follow(query, query.after ?? this.#buffer.last, signal);
   }
 
-  /** Another node prints the app's lines from now on: its tails end with `app_moved`, and are taken up there. */
+  /** Another node prints the app's lines from now on: its tails end with `app_moved`, and continue there. */
   endTails(appNumber: number): void {
     for (const tail of this.#tails) if (tail.appNumber === appNumber) tail.moving.abort();
   }
@@ -149,12 +149,10 @@ export class LogBook {
   async stop(): Promise<void> {
     this.#settling.cancel();
     for (const gate of this.#gates) for (const flood of gate.floods.end()) this.#tellFlood(flood, gate);
-    await this.#writer.settle(STOP_PATIENCE_MS, () =>
-      this.#parts.log.error(
-        { lost: this.#buffer.abandon() },
-        "could not store log lines of apps; they are lost",
-      ),
-    );
+    await this.#writer.settle(STOP_PATIENCE_MS, () => {
+      const lost = this.#buffer.abandon();
+      this.#parts.log.error({ lost }, "could not store log lines of apps; they are lost");
+    });
     this.#stopping.abort();
   }
 
@@ -171,7 +169,7 @@ export class LogBook {
     this.#buffer.add({
       id: this.#nextId(),
       appNumber,
-      // The tag came from the app's own output: what is no run's id is no run's line.
+      // The tag came from the app's own output: it may be no run's id.
       runId: runId !== null && RUN_ID.test(runId) ? runId : null,
       replicaId,
       lineNumber: this.#nextNumber(`${appNumber}/${replicaId}`),
@@ -228,10 +226,7 @@ export class LogBook {
   }
 
   /** Up to where memory begins. */
-  async #tailStored(
-    query: TailQuery,
-    position: string,
-  ): Promise<{ lines: readonly LogLine[]; reached: string }> {
+  async #tailStored(query: TailQuery, position: string) {
     const edge = this.#buffer.completeAfter;
     const { lines, reached } = await this.#parts.store.logs.scan({
       ...query,
@@ -247,9 +242,7 @@ export class LogBook {
   #settle(): void {
     const now = this.#parts.clock.monotonic();
     this.#tellMissing();
-    for (const gate of this.#gates) {
-      for (const flood of gate.floods.settle(now)) this.#tellFlood(flood, gate);
-    }
+    for (const gate of this.#gates) for (const flood of gate.floods.settle(now)) this.#tellFlood(flood, gate);
   }
 
   #tellFlood({ first, lineCount }: Flood<AppLogLine>, { who, limits }: Gate): void {

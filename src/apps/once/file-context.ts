@@ -25,7 +25,7 @@ export function fileContext({ catalog, secrets, onLog }: FileContextParts) {
   // An app that serves nothing has no configuration.
   const configOf = ({ number }: App) => catalog.byNumber(number)?.version.config ?? defaultConfig();
   return {
-    unpack: async (tar: AsyncIterable<Buffer>, folder: string): Promise<void> => await unpackTar(tar, folder),
+    unpack: (tar: AsyncIterable<Buffer>, folder: string): Promise<void> => unpackTar(tar, folder),
     timeLimitMs: (app: App): number => configOf(app).scaling.responseGracePeriodSeconds * 1000,
     python: (app: App) => pythonWish(configOf(app).deployment),
     limits: (app: App) => limitsOf(configOf(app)),

@@ -14,7 +14,7 @@ export type Check =
 /** The first part of the address of an app's runs: a function of that name could never be called. */
 const TAKEN_NAME = "runs";
 
-/** A version that may come to serve; nobody finds it yet. Its checked replica is the first that serves. */
+/** A version that may come to serve; no call finds it yet. Its checked replica is the first that serves. */
 export class Candidate {
   readonly version: Version;
   readonly #open: () => Promise<OpenVersion>;
@@ -60,7 +60,7 @@ export class Candidate {
     return await this.#opened;
   }
 
-  /** It serves: from now on its replicas are somebody else's. */
+  /** It serves: its replicas are no longer this candidate's to close. */
   settle(): void {
     this.#isOver = true;
     this.#forget();

@@ -2,7 +2,7 @@ import path from "node:path";
 import { existsSync, lstatSync, statSync } from "node:fs";
 import type { Containers } from "../../host/containers/containers.ts";
 import { artifactFolder, artifactFolders } from "../../host/data-folders.ts";
-import { readdir, rmdir } from "../../kit/files.ts";
+import { absent, readdir, rmdir } from "../../kit/files.ts";
 import { type Clock, pause, type Timer } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { App, Version } from "../../model/app.ts";
@@ -37,11 +37,11 @@ export type HousekeeperParts = {
 const DAY_MS = 24 * 60 * 60 * 1000;
 const LOOK_MS = 60_000;
 const LOOKS_PER_HOUR = 60;
-/** Longer than a request may take to arrive: until then somebody may come with the version he was given. */
+/** Longer than a request takes to arrive: until then one may come for a version that it was given before. */
 const LINGER_MS = 90_000;
-/** The same for an app that has moved to another node: who comes later is sent there. */
+/** The same for an app that has moved to another node: later requests are sent there. */
 const MOVED_LINGER_MS = 10_000;
-/** As long as a build may take: what is not finished, or named by no version, may be another service's until then. */
+/** As long as a build may take: until then unfinished or unnamed folders may be another service's. */
 const UNFINISHED_MS = 3 * 60 * 60 * 1000;
 
 /** Clears away what no app needs any more: replicas, bundles and environments of old versions. */
@@ -49,7 +49,7 @@ export class Housekeeper {
   readonly #parts: HousekeeperParts;
   /** Numbers of apps that may have more versions than are kept. */
   readonly #untidy = new Set<number>();
-  /** Of apps that were deleted, or are served elsewhere, while they finish what they hold. */
+  /** Apps that were deleted, or are served by another node, while they finish what they hold. */
   readonly #leaving = new Set<Traffic>();
   /** Deleted apps that run nothing any more, and whose files are still there. */
   readonly #remains = new Map<number, App>();
@@ -63,7 +63,7 @@ export class Housekeeper {
     this.#parts = parts;
   }
 
-  /** What an end at a bad moment left goes before anything is deployed; from now on it looks every minute. */
+  /** Removes what an interrupted service left, before anything is deployed; looks every minute from now on. */
   async start(versions: readonly Version[]): Promise<void> {
     const isShared = isSharedFolder(this.#parts.dataDir, "bundles");
     await this.#removeUnnamed(versions, isShared ? Date.now() - UNFINISHED_MS : undefined);
@@ -81,14 +81,19 @@ export class Housekeeper {
 
   /** Ends a deleted app: it finishes what it holds, then nothing of it is left. */
   endDeleted(app: App, traffic: Traffic | undefined): void {
-    this.#do(() => this.#endDeleted(app, traffic));
+    this.#do(async () => {
+      if (traffic) await this.#end(traffic);
+      if (this.#isStopping) return;
+      this.#remains.set(app.number, app);
+      await this.#clear(app);
+    });
   }
 
   /** Ends an app that another node serves from now on: it finishes what it holds. */
   sendOff(traffic: Traffic | undefined): void {
     if (!traffic) return;
     for (const open of traffic.all()) open.retire();
-    // Whoever was on his way to it when it went is still served.
+    // Calls that were on their way to it are still served.
     this.#leaving.add(traffic);
     this.#do(async () => {
       await pause(this.#parts.clock, MOVED_LINGER_MS, this.#stopping.signal);
@@ -96,7 +101,7 @@ export class Housekeeper {
     });
   }
 
-  /** The open versions of apps that nobody finds here any more. */
+  /** The open versions of apps that are no longer served here. */
   leaving(): OpenVersion[] {
     return [...this.#leaving].flatMap((traffic) => traffic.all());
   }
@@ -113,13 +118,15 @@ export class Housekeeper {
   }
 
   async #look(): Promise<void> {
-    const { registry, clock } = this.#parts;
+    const { registry, clock, store } = this.#parts;
     for (const traffic of registry.all()) await closeIdle(traffic, clock.monotonic());
     for (const appNumber of this.#untidy) await this.#tidy(appNumber);
     for (const app of this.#remains.values()) await this.#clear(app);
     if (this.#looks++ % LOOKS_PER_HOUR !== 0) return;
     await this.#sweepEnvironments();
-    await this.#sweepBundles();
+    // Other nodes of the database remove versions too, and leave what this one has fetched of them.
+    if (store.kind !== "sqlite")
+      await this.#removeUnnamed(await store.versions.listAll(), Date.now() - UNFINISHED_MS);
   }
 
   /** Removes the app's versions beyond those that are kept; what is still needed is looked at again. */
@@ -138,17 +145,10 @@ export class Housekeeper {
     });
   }
 
-  async #endDeleted(app: App, traffic: Traffic | undefined): Promise<void> {
-    if (traffic) await this.#end(traffic);
-    if (this.#isStopping) return;
-    this.#remains.set(app.number, app);
-    await this.#clear(app);
-  }
-
   async #end(traffic: Traffic): Promise<void> {
     this.#leaving.add(traffic);
     traffic.stop();
-    await Promise.all(traffic.all().map(endGently));
+    await Promise.all(traffic.all().map((open) => open.pool.slots.drain().then(() => open.close())));
     this.#leaving.delete(traffic);
   }
 
@@ -176,13 +176,6 @@ export class Housekeeper {
       await dropEnvironment(folder, usedAt, () => this.#environmentsInUse());
     }
     await this.#sweepImages();
-  }
-
-  /** Other nodes of the database remove versions too, and leave what this one has fetched of them. */
-  async #sweepBundles(): Promise<void> {
-    const { store } = this.#parts;
-    if (store.kind !== "sqlite")
-      await this.#removeUnnamed(await store.versions.listAll(), Date.now() - UNFINISHED_MS);
   }
 
   async #removeUnnamed(versions: readonly Version[], before?: number): Promise<void> {
@@ -235,11 +228,6 @@ async function closeIdle(traffic: Traffic, now: number): Promise<void> {
   }
 }
 
-async function endGently(open: OpenVersion): Promise<void> {
-  await open.pool.slots.drain();
-  await open.close();
-}
-
 /** So many of an app's versions are kept to go back to, the newest first. */
 export const KEPT_VERSIONS = 10;
 
@@ -248,11 +236,9 @@ export function outdated(versions: readonly Version[], isNeeded: (id: string) =>
   return versions.slice(KEPT_VERSIONS).filter(({ id }) => !isNeeded(id));
 }
 
-/** Removes versions that nobody needs, rows first: a row without its folder never stands. */
-async function removeVersions(
-  { store, dataDir }: { readonly store: Store; readonly dataDir: string },
-  versions: readonly Version[],
-): Promise<void> {
+/** Removes versions, rows first: a row never lacks its folder. */
+async function removeVersions(parts: HousekeeperParts, versions: readonly Version[]): Promise<void> {
+  const { store, dataDir } = parts;
   if (versions.length === 0) return;
   await store.versions.remove(versions.map(({ id }) => id));
   for (const { id, bundle } of versions) {
@@ -286,9 +272,6 @@ function cameAt(folder: string): number {
 }
 
 async function foldersIn(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
-    throw error;
-  });
+  const entries = (await readdir(folder, { withFileTypes: true }).catch(absent)) ?? [];
   return entries.filter((entry) => entry.isDirectory()).map((entry) => path.join(folder, entry.name));
 }

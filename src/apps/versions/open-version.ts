@@ -12,21 +12,7 @@ import type { Store } from "../../store/store.ts";
 import type { VersionFiles } from "../artifacts/version-files.ts";
 import { templateKeepMs, workloadOf } from "../workload.ts";
 import type { AppSecrets } from "../secrets.ts";
-import {
-  type HiddenPayloads,
-  Pool,
-  type PoolEvents,
-  type PoolLogLine,
-  type RunTarget,
-} from "../../replicas/pool.ts";
-
-/** What the app's secrets keep out of the records of its calls: the names that the hosted original reads. */
-function hiddenPayloads(secrets: SecretMap): HiddenPayloads {
-  return {
-    input: secrets["DISABLE_REQUEST_LOGS"] === "true",
-    result: secrets["DISABLE_RESPONSE_LOGS"] === "true",
-  };
-}
+import { Pool, type PoolEvents, type PoolLogLine, type RunTarget } from "../../replicas/pool.ts";
 
 export type OpenParts = {
   readonly store: Store;
@@ -46,15 +32,12 @@ const BROKE_PROTOCOL = "it broke the wire protocol";
 /** Long enough that one queued run after the other finds its replica, and no longer. */
 const STANDBY_COOLDOWN_SECONDS = 2;
 
-/**
- * A version that can take calls, with what its replicas are started with. Before and after it serves it stands
- * by: no new calls are sent to it, and it has no more replicas than it was asked for and its last calls need.
- */
+/** A version that can take calls. Before and after it serves it stands by: it gets no new calls, and keeps few replicas. */
 export class OpenVersion {
   readonly #parts: OpenParts;
   readonly #seats: Seats;
   readonly pool: Pool;
-  /** What callers get to see; another one when its settings change. */
+  /** What callers see; replaced when its settings change. */
   live: LiveApp;
   #isServing = false;
   /** Whether its server has a port that another version of the app could not get. */
@@ -151,21 +134,19 @@ export class OpenVersion {
   #scale(atLeast: number): void {
     const { scaling } = this.version.config;
     const minReplicas = Math.max(atLeast, scaling.minReplicas);
-    this.pool.slots.setScaling(
-      this.#isServing ? { ...scaling, minReplicas } : standbyScaling(scaling, atLeast),
-    );
+    const serving = { ...scaling, minReplicas };
+    this.pool.slots.setScaling(this.#isServing ? serving : standbyScaling(scaling, atLeast));
   }
 
   #live(app: App, version: Version): LiveApp {
     const { pool } = this;
     const { id: versionId, config } = version;
-    const hidden = hiddenPayloads(this.#secrets(app));
-    return {
-      app,
-      version,
-      pool,
-      target: { appNumber: app.number, versionId, slots: pool.slots, config, hidden },
-    };
+    const secrets = this.#secrets(app);
+    // The names that the hosted original reads.
+    const input = secrets["DISABLE_REQUEST_LOGS"] === "true";
+    const result = secrets["DISABLE_RESPONSE_LOGS"] === "true";
+    const target = { appNumber: app.number, versionId, slots: pool.slots, config, hidden: { input, result } };
+    return { app, version, pool, target };
   }
 
   #workload(app: App, version: Version): Workload {
@@ -194,9 +175,8 @@ export class OpenVersion {
         log.warn({ ...where, traceback }, "app failed to start");
         const lines = traceback.trimEnd().split("\n");
         // What a server printed is in its log already; only the sentence below it is ours.
-        for (const text of version.config.customRuntime ? lines.slice(-1) : lines) {
+        for (const text of version.config.customRuntime ? lines.slice(-1) : lines)
           onLog({ ...where, replicaId, runId: null, stream: "stderr", text });
-        }
       },
       onError: (error) => this.#tellError(where, error),
     };
@@ -210,12 +190,8 @@ export class OpenVersion {
     const { log, onLog } = this.#parts;
     const tell = (detail: string, why: string, shown: string): void => {
       log.warn({ ...where, detail }, `killed a process of an app: ${why}`);
-      onLog({
-        ...where,
-        runId: null,
-        stream: "stderr",
-        text: `[millrace] this process was killed: ${shown}`,
-      });
+      const text = `[millrace] this process was killed: ${shown}`;
+      onLog({ ...where, runId: null, stream: "stderr", text });
     };
     if (fault !== undefined) tell(fault, BROKE_PROTOCOL, `${BROKE_PROTOCOL}: ${fault}`);
     if (silence !== undefined) tell(silence, "it no longer responded", silence);
@@ -236,13 +212,13 @@ export class OpenVersion {
 
 type PoolLine = Parameters<PoolEvents["onLog"]>[0];
 
-/** The scaling of a version that no new calls are sent to: so many replicas, and those its calls ask for. */
+/** The scaling of a version that gets no new calls: so many replicas, and those its last calls need. */
 function standbyScaling(scaling: ScalingConfig, replicas: number): ScalingConfig {
   return {
     ...scaling,
     minReplicas: replicas,
     cooldownSeconds: Math.min(scaling.cooldownSeconds, STANDBY_COOLDOWN_SECONDS),
-    // Neither a buffer nor the rate of earlier calls: both would keep replicas that nobody needs.
+    // Neither a buffer nor the rate of earlier calls: both would keep replicas that no call needs.
     scalingBuffer: 0,
     scalingMetric: "concurrency_utilization",
     scalingTarget: 100,

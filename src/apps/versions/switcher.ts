@@ -11,10 +11,10 @@ import type { Turns } from "../../kit/concurrency.ts";
 const WARM_MS = 5_000;
 
 export type SwitcherParts = OpenParts & {
-  /** By which this service may change an app; null where it is the only one. */
+  /** The ownership by which this service may change an app; null where it is the only one. */
   readonly holderOf: (appNumber: number) => AppHolder | null;
   readonly registry: Registry;
-  /** Of changes to one app; whoever changes what it serves takes one. */
+  /** Of changes to one app: each change of what it serves takes one. */
   readonly turns: Turns<number>;
 };
 
@@ -26,7 +26,7 @@ export class Switcher {
     this.#parts = parts;
   }
 
-  /** Has a version serve that was stored to do so, by a stand-in that is ready if there is one. */
+  /** Has the stored current version serve, by a stand-in if one is ready. */
   async restore(app: App, version: Version, standIn: () => OpenVersion | null = () => null): Promise<void> {
     await this.#parts.appSecrets.load({ projectId: app.projectId, appNumber: app.number });
     this.#serve(standIn() ?? new OpenVersion(app, version, newFleetCounts(), this.#parts), app, version);
@@ -71,17 +71,15 @@ export class Switcher {
       const scaling = { ...version.config.scaling, ...changes };
       const overrides = { ...version.overrides, ...changes };
       const next = { ...version, overrides, config: { ...version.config, scaling } };
-      const isInPlace = scaling.replicaConcurrency === version.config.scaling.replicaConcurrency;
-      if (isInPlace) {
-        await this.#override(version, overrides);
-        current.serve(current.live.app, next);
-        return current.live;
-      }
-      return await this.#replace(traffic, next, () => this.#override(version, overrides));
+      if (scaling.replicaConcurrency !== version.config.scaling.replicaConcurrency)
+        return await this.#replace(traffic, next, () => this.#override(version, overrides));
+      await this.#override(version, overrides);
+      current.serve(current.live.app, next);
+      return current.live;
     });
   }
 
-  /** Replaces the app's replicas; calls move once new ones are ready. Throws if these do not start: the old ones go on. */
+  /** Replaces the app's replicas; calls move once new ones are ready. Throws if they do not start: the old ones continue. */
   async restart({ number }: App): Promise<LiveApp> {
     return await this.#parts.turns.take(number, async () => {
       const traffic = this.#traffic({ number });
@@ -197,7 +195,7 @@ export class Switcher {
   }
 }
 
-/** What waits for versions beside which it cannot run comes to it from now on; gives whether there are any. */
+/** Calls that wait for versions beside which it cannot run move to it; gives whether there are such versions. */
 function inherit(open: OpenVersion, traffic: Traffic): boolean {
   const rivals = traffic.rivalsOf(open);
   for (const { pool } of rivals) pool.slots.heir = open.pool.slots;

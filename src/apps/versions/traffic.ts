@@ -131,7 +131,6 @@ export class Traffic {
 export class Registry {
   /** By project, then by name: a key made of both would be put together anew for every call. */
   readonly #byName = new Map<string, Map<string, Traffic>>();
-  /** By number, for those who know no more of it. */
   readonly #byNumber = new Map<number, Traffic>();
 
   find(projectId: string, appName: string): Traffic | undefined {
@@ -198,7 +197,7 @@ export class Room {
   }
 }
 
-/** How an app does, of which these are the versions that may have replicas, the current one first; null for none. */
+/** The status of an app with these versions that may have replicas, the current one first; null for none. */
 export function liveStatusOf(versions: readonly LiveApp[]): LiveStatus | null {
   const [current] = versions;
   if (!current) return null;
