@@ -186,7 +186,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const apps = await startApps(
     {
       ...common,
-      appHosts: settings.appHosts,
       maxLogBytes: settings.maxLogBytes,
       maxScratchBytes: settings.maxScratchBytes,
       images,

@@ -32,7 +32,6 @@ async function learnFunctions(slots: Slots<Call>): Promise<void> {
 
 export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
-  /** How long an environment is kept that no version uses. */
   readonly images: HousekeeperParts["images"];
   readonly holderOf: SwitcherParts["holderOf"];
   /** An app was deleted: what is stored of it can go. */
@@ -85,7 +84,6 @@ export class Catalog {
     return this.#registry.find(projectId, appName)?.pick();
   }
 
-  /** Whether this node has the app. */
   has(projectId: string, appName: string): boolean {
     return this.#registry.find(projectId, appName) !== undefined;
   }
@@ -101,7 +99,6 @@ export class Catalog {
     return this.#registry.byNumber(appNumber)?.current.live;
   }
 
-  /** Every app, in no order. */
   all(): LiveApp[] {
     return Array.from(this.#registry.all(), ({ current }) => current.live);
   }
@@ -158,7 +155,6 @@ export class Catalog {
     }));
   }
 
-  /** How much of an app's lines is kept. */
   maxLogBytes(appNumber: number): number {
     return this.byNumber(appNumber)?.version.config.limits.maxLogBytes ?? DEFAULT_LOG_BYTES;
   }
@@ -211,7 +207,6 @@ export class Catalog {
     return [...this.#candidates.values()].some(({ number }) => number === appNumber);
   }
 
-  /** How many replicas of the app take calls. */
   readyCount(appNumber: number): number {
     return this.#registry.byNumber(appNumber)?.readyCount ?? 0;
   }

@@ -56,7 +56,12 @@ export async function whyAbsent(
   owners: Pick<Owners, "whyUnserved"> | null,
 ): Promise<AppError> {
   const app = await store.apps.find(key);
-  if (app && app.currentVersionId !== null) return owners?.whyUnserved(app.number) ?? notHere();
+  if (app && app.currentVersionId !== null) {
+    const message =
+      "The app cannot be served at the moment: it is being loaded, or is moving to another node.";
+    const headers = { "retry-after": "1" };
+    return owners?.whyUnserved(app.number) ?? new AppError("app_not_ready", { message, headers });
+  }
   const latest = app && (await store.builds.latest(app.number));
   if (!latest || latest.status === "success") return new AppError("app_not_found");
   if (!isFinalBuild(latest.status)) {
@@ -66,10 +71,4 @@ export async function whyAbsent(
   const why = latest.message === null ? "" : ` (${latest.message})`;
   const message = `The app has no version to serve: its last build ended as ${latest.status}${why}. Deploy it again.`;
   return new AppError("app_not_ready", { message, headers: { "x-should-retry": "false" } });
-}
-
-/** It has a version: it is being loaded, or has just gone to another node. */
-function notHere(): AppError {
-  const message = "The app cannot be served at the moment: it is being loaded, or is moving to another node.";
-  return new AppError("app_not_ready", { message, headers: { "retry-after": "1" } });
 }

@@ -42,7 +42,6 @@ export class Repairs {
 }
 
 type RebuildParts = BuildHost & {
-  /** Takes the lines of installers. */
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
 };
@@ -50,11 +49,9 @@ type RebuildParts = BuildHost & {
 type RepairParts = RebuildParts & {
   readonly store: Pick<Store, "apps" | "versions">;
   readonly images: ImageHost;
-  /** Its packages are in that folder now. */
   readonly onRebuilt?: (version: Version) => void;
 };
 
-/** A version whose packages were not as they should be. */
 export type Repaired = {
   /** As `p-1a2b3c4d-name`. */
   readonly app: string;

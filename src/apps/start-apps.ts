@@ -22,8 +22,6 @@ type AppsParts = Omit<CatalogParts, "secrets" | "onLog" | "files"> &
     /** Where environments are built that are not for this machine; null where all are. */
     readonly builds: BuildSeats | null;
     readonly maxScratchBytes: number;
-    /** The domain of app hosts; null if the setting is unset. */
-    readonly appHosts: string | null;
     /** Where nodes find the files of each other's versions; null for a service alone. */
     readonly blobs: BlobStore | null;
     readonly seal: Seal;

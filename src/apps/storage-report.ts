@@ -39,7 +39,6 @@ export type StorageReport = {
   readonly used: { readonly runs: number; readonly payloadBytes: number; readonly logBytes: number };
   readonly limits: StorageLimits;
   readonly environmentBytes: number;
-  /** The persistent storage of each project. */
   readonly volumes: readonly { readonly projectId: string; readonly bytes: number }[];
   /** The SQLite file and its log; 0 with Postgres. */
   readonly databaseBytes: number;
@@ -51,7 +50,6 @@ const NOTHING: Amounts = { runs: 0, payloadBytes: 0, transcriptBytes: 0, logByte
 /** Of one step, of 10 s each. */
 const STEP_TRIES = 6;
 
-/** Looks through the data directory and the database. */
 export async function storageReport(
   store: Pick<Store, "appStorage" | "space" | "retention" | "logs">,
   settings: StorageLimits & Pick<Settings, "dataDir">,
@@ -93,7 +91,6 @@ export async function storageReport(
   };
 }
 
-/** Of all settings those that say how much there may be. */
 export function storageLimits(settings: StorageLimits): StorageLimits {
   const { maxRuns, maxStorageBytes, maxLogBytes, diskReserveBytes } = settings;
   return { maxRuns, maxStorageBytes, maxLogBytes, diskReserveBytes };

@@ -78,10 +78,6 @@ function cardsOf({ hardware: { compute, gpuCount } }: AppConfig): Workload["card
 }
 
 /** The environment variables of an app's processes, with their `own` ones. */
-export function appVariables(
-  app: App,
-  own: Record<string, string>,
-  secrets: SecretMap,
-): Record<string, string> {
+export function appVariables(app: App, own: Record<string, string>, secrets: SecretMap) {
   return { APP_NAME: app.name, PROJECT_ID: app.projectId, ...own, ...secrets };
 }

@@ -13,7 +13,6 @@ import type { Version, VersionBlobs } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { PROJECT_ID } from "../../model/names.ts";
 import type { Store } from "../../store/store.ts";
-import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import { hasEnvironment, knownStandIn, readBlobRecord, writeBlobRecord } from "../builds/environments.ts";
 import { type BuildHost, sizeText } from "../builds/site.ts";
 import { rebuildVersion } from "../repair-environments.ts";
@@ -41,7 +40,6 @@ const ENVIRONMENT = /^environments\/[\w-]+$/;
 /** The files of versions where nodes share a database: in blobs. What others cannot use, such as an image, they rebuild. */
 export class VersionFiles {
   readonly #parts: VersionFilesParts;
-  /** Versions whose files are on their way, by id. */
   readonly #underWay = new Map<string, Promise<"here" | "fetched">>();
   readonly #stopping = new AbortController();
   readonly #work = new Set<Promise<void>>();
@@ -160,11 +158,7 @@ export class VersionFiles {
     await rebuildVersion(projectOf(version), version, work, parts, async () => {});
   }
 
-  async #keepEnvironment(
-    folder: string,
-    say: (text: string) => void,
-    signal: AbortSignal,
-  ): Promise<{ readonly blob: EnvironmentBlob; readonly isNew: boolean } | null> {
+  async #keepEnvironment(folder: string, say: (text: string) => void, signal: AbortSignal) {
     const { store, blobs, dataDir } = this.#parts;
     // The same packages are shared by many versions: packing them takes longer than all the rest of a deploy.
     const known = await store.versionBlobs.ofEnvironment(artifactId(folder, dataDir));
@@ -245,7 +239,6 @@ function projectOf({ bundle, environment }: Version): string {
   return projectId;
 }
 
-/** What a blob held is lost. */
 function isGone(error: unknown): boolean {
   return error instanceof BlobMissing || error instanceof BlobDamaged;
 }

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import type { Stats } from "node:fs";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { lstat, namesIn, open, readFile, realpath, stat, withHandle } from "../../kit/files.ts";
@@ -67,9 +66,7 @@ async function filesBelow(target: string): Promise<string[]> {
 }
 
 /** All that is below a folder, with how many folders are still to be read; links are not followed. */
-export async function* entriesBelow(
-  target: string,
-): AsyncGenerator<{ place: string; found: Stats; waiting: number }> {
+export async function* entriesBelow(target: string) {
   const folders = [target];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop())
     for await (const name of namesIn(folder, NAMES_AT_ONCE)) {

@@ -85,11 +85,7 @@ function told(python: Interpreter, version: string, { say }: BuildSite): Interpr
   return python;
 }
 
-async function noneFits(
-  { version, isStrict }: PythonWish,
-  why: string,
-  { host, python: own }: BuildSite,
-): Promise<BuildError> {
+async function noneFits({ version, isStrict }: PythonWish, why: string, { host, python: own }: BuildSite) {
   const others = [own, ...(await hostPythons(host))].map((python) => minorOf(python.version));
   const list = [...new Set(others)].toSorted((a, b) => Number(a.slice(2)) - Number(b.slice(2))).join(", ");
   const orElse = isStrict ? "remove python_version_strict" : "name a version that is there";

@@ -1,13 +1,11 @@
 import type { BuiltImage } from "../../model/app-config.ts";
-import { BuildError, type BuildSite } from "./site.ts";
+import { BuildError, type BuildSite, type Env } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { insteadOfApt, usesApt } from "./missing-tools.ts";
 import { runStep } from "./run-step.ts";
 import type { Requirements } from "./requirements.ts";
 
-/** A command of a build. */
 export type BuildCommand = {
-  /** What `/bin/sh` is given. */
   readonly text: string;
   /** It installs packages, as far as its words tell. */
   readonly installs: boolean;
@@ -43,7 +41,7 @@ function tasksOf(text: string): Omit<BuildCommand, "text"> {
 }
 
 type CommandPlace = {
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: Env;
   /** The packages that they may use. */
   readonly environment: string | null;
   /** The packages that they may change. */

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import path from "node:path";
+import { join } from "node:path";
 import { z } from "zod";
 import { appEnvironment } from "../../host/app-environment.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
@@ -74,11 +74,8 @@ type Mistake = z.infer<typeof MISTAKE>;
 const ADVICE = "Fix it or exclude the file, or deploy with --disable-syntax-check";
 
 /** Before the image is built its Python is not known: the error says which one has read the files. */
-export async function checkSyntaxForImage(
-  { path: python, version }: Interpreter,
-  site: BuildSite,
-): Promise<void> {
-  await checkSyntax(python, site, `, as Python ${version} reads it (the image may have another)`);
+export async function checkSyntaxForImage({ path, version }: Interpreter, site: BuildSite): Promise<void> {
+  await checkSyntax(path, site, `, as Python ${version} reads it (the image may have another)`);
 }
 
 /** If the deploy asks for it, throws a `BuildError` with the files that this Python cannot parse. */
@@ -109,16 +106,12 @@ export async function compileBundle(
 
 /** Throws a `BuildError` where there is none. */
 export function requireMain(bundleDir: string): void {
-  if (!existsSync(path.join(bundleDir, "main.py")))
+  if (!existsSync(join(bundleDir, "main.py")))
     throw new BuildError("there is no main.py at the root of the bundle");
 }
 
 /** The mistakes that a program reports; null if it did not finish. */
-async function told(
-  python: string,
-  program: readonly string[],
-  site: BuildSite,
-): Promise<readonly Mistake[] | null> {
+async function told(python: string, program: readonly string[], site: BuildSite) {
   const lines: string[] = [];
   const onLine: BuildSite["say"] = (text, stream) => {
     if (stream === "stdout" && lines.length <= MAX_MISTAKES) lines.push(text);

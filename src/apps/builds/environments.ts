@@ -71,7 +71,6 @@ const busy = new Map<string, Promise<void>>();
 /** Environments that builds of this process use, by folder, with the builds' ids: no version names them yet. */
 const held = new Map<string, Set<string>>();
 
-/** Tells which folders versions use now. */
 type InUse = () => Promise<ReadonlySet<string>>;
 
 /** The environment that holds these packages: one that exists, or a new one. */
@@ -125,7 +124,6 @@ async function unlessReady(
 /** Leaves in the folder of an environment whose packages are in an image or a blob the record of which. */
 type MakeRecord = (folder: string) => Promise<void>;
 
-/** A shared environment whose packages are in a blob. */
 export async function sharedStandIn(folder: string, site: BuildSite, make: MakeRecord): Promise<void> {
   await unlessReady(folder, isStandIn, site, () => standIn(folder, make));
 }
@@ -245,7 +243,6 @@ export function environmentsDir(dataDir: string): string {
   return path.join(dataDir, "environments");
 }
 
-/** Of what a single build has to itself. */
 function ownFolder({ environmentDir, dataDir, projectId, buildId }: BuildSite): string {
   return environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
 }

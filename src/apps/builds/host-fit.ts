@@ -59,10 +59,8 @@ function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig):
 }
 
 /** Names of packages: those of the named file, else of the table, else of the file clients make of the table. */
-export async function listed(
-  kind: "apt" | "conda",
-  { config: { dependencies }, bundleDir }: BuildSite,
-): Promise<string[]> {
+export async function listed(kind: "apt" | "conda", { config, bundleDir }: BuildSite): Promise<string[]> {
+  const { dependencies } = config;
   const named = dependencies.paths[kind];
   const table = Object.keys(dependencies[kind]);
   if (named === null && table.length > 0) return table;
@@ -87,7 +85,6 @@ async function notInstalled(names: readonly string[], signal: AbortSignal): Prom
   return missing;
 }
 
-/** Without a version. */
 function bareName(name: string): string {
   return name.split(/[=\s]/)[0] ?? "";
 }

@@ -3,19 +3,18 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
 import type { Interpreter } from "../../host/interpreter.ts";
-import { BuildError, type BuildSite } from "./site.ts";
+import { BuildError, type BuildSite, type Env } from "./site.ts";
 import { hostEnvironment } from "./build-environment.ts";
 import { type PipSettings, readPipSettings } from "./pip-settings.ts";
 import { fetchPipWheel, pythonDownload } from "./pip-wheel.ts";
 
-/** A program that installs packages into an environment. */
 export type Installer = {
   readonly name: "uv" | "pip";
   readonly program: string;
   /** Before its options and the requirements. */
   readonly args: readonly string[];
   /** Beyond what every process of a build finds: addresses may hold passwords, which `ps` would show. */
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: Env;
 };
 
 /** The pip of an interpreter, and the wheels that come with it. */
@@ -23,7 +22,6 @@ export type Probe = {
   readonly pip: string | null;
   /** The script of that pip that runs it under another interpreter. */
   readonly runner: string | null;
-  /** The wheel of pip that comes with ensurepip. */
   readonly bundled: string | null;
   /** All wheels that ensurepip puts into a new environment. */
   readonly seeds: readonly string[];
@@ -95,10 +93,7 @@ export function pipInstaller(probe: Probe, python: Interpreter, inside: string):
 }
 
 /** The first uv on the path that runs; null for none. */
-export async function findUv(
-  searchPath: string,
-  env: Readonly<Record<string, string>>,
-): Promise<string | null> {
+export async function findUv(searchPath: string, env: Env): Promise<string | null> {
   for (const folder of searchPath.split(path.delimiter)) {
     const command = path.join(folder, "uv");
     if (!path.isAbsolute(command) || !existsSync(command)) continue;
@@ -126,7 +121,7 @@ function uvSources(settings: PipSettings, host: NodeJS.ProcessEnv): Pick<Install
 }
 
 /** Asks an interpreter which pip it has that can install for another one. Isolated: a home may hold code of a build. */
-export async function probePip(python: string, env: Readonly<Record<string, string>>): Promise<Probe> {
+export async function probePip(python: string, env: Env): Promise<Probe> {
   try {
     const options = { env: { ...env }, timeout: ASK_MS };
     return readProbe((await promisify(execFile)(python, ["-I", "-c", PROBE], options)).stdout);
@@ -148,13 +143,7 @@ function isReaching(version: string): boolean {
   return major > REACHING_PIP[0] || (major === REACHING_PIP[0] && minor >= REACHING_PIP[1]);
 }
 
-async function fetchWheel(
-  python: Interpreter,
-  settings: PipSettings,
-  env: Readonly<Record<string, string>>,
-  site: BuildSite,
-): Promise<string> {
-  const { indexUrl } = settings;
+async function fetchWheel(python: Interpreter, { indexUrl }: PipSettings, env: Env, site: BuildSite) {
   const download = pythonDownload(python.path, env, site.signal);
   try {
     if (indexUrl === null) throw new BuildError("no package index is set to fetch pip from (PIP_INDEX_URL)");

@@ -81,9 +81,7 @@ class LocalTarget implements BuildTarget {
 }
 
 const LITERAL = "/persistent-storage";
-/** Code and settings. */
 const TEXTS = /\.(?:py|sh|js|mjs|ts|toml|ya?ml|json|cfg|ini|txt)$/;
-/** How much of a bundle is searched. */
 const MAX_FILES = 2_000;
 const MAX_FILE_BYTES = 256 * 1024;
 

@@ -5,7 +5,7 @@ import type { Interpreter } from "../../host/interpreter.ts";
 import type { ProgramEnd } from "../../engines/programs/run-program.ts";
 import { chownTree, mkdir, readlink, writeFile } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
-import { BuildError, type BuildSite } from "./site.ts";
+import { BuildError, type BuildSite, type Env } from "./site.ts";
 import { buildEnvironment, hostEnvironment } from "./build-environment.ts";
 import { findInstaller, type Installer, probePip } from "./installer.ts";
 import { MissingTools } from "./missing-tools.ts";
@@ -101,7 +101,7 @@ type Installation = {
   readonly installer: Installer;
   /** Those that name the requirements. */
   readonly options: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: Env;
   /** The environment had installers before. */
   readonly hasTools: boolean;
   /** What the installer reads, where that is not on this machine. */

@@ -8,7 +8,6 @@ export type PipSettings = {
   readonly extraIndexUrls: readonly string[];
   readonly findLinks: readonly string[];
   readonly noIndex: boolean;
-  /** Hosts whose certificates are not checked. */
   readonly trustedHosts: readonly string[];
   /** A file of certificates; empty for none. */
   readonly cert: string;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { execFile } from "node:child_process";
 import path from "node:path";
 import { writeFile } from "../../kit/files.ts";
-import { BuildError } from "./site.ts";
+import { BuildError, type Env } from "./site.ts";
 
 /** Python that makes a request for an address, which may hold a password. It uses pip's proxies and certificates. */
 export const PYTHON_REQUEST = `import base64, urllib.parse, urllib.request
@@ -25,7 +25,6 @@ const MAX_BYTES = 64 * 1024 * 1024;
 
 type Wheel = { readonly url: string; readonly version: readonly number[]; readonly sha256: string };
 
-/** Reads files from an index. */
 export type Download = (url: string) => Promise<Buffer>;
 
 /** Fetches the newest pip for that Python from a PEP 503 index into a folder, for Pythons without pip and ensurepip. */
@@ -47,12 +46,7 @@ export async function fetchPipWheel(
   return file;
 }
 
-/** Downloads with the given Python. */
-export function pythonDownload(
-  python: string,
-  env: Readonly<Record<string, string>>,
-  signal: AbortSignal,
-): Download {
+export function pythonDownload(python: string, env: Env, signal: AbortSignal): Download {
   return async (url) => {
     try {
       return await askPython(python, DOWNLOAD, url, { env, signal });
@@ -70,7 +64,7 @@ export async function askPython(
   python: string,
   program: string,
   input: string,
-  options: { env: Readonly<Record<string, string>>; timeout?: number; signal: AbortSignal },
+  options: { env: Env; timeout?: number; signal: AbortSignal },
 ): Promise<Buffer> {
   return await new Promise((resolve, reject) => {
     const more = { ...options, env: { ...options.env }, encoding: "buffer", maxBuffer: MAX_BYTES } as const;

@@ -75,9 +75,8 @@ function readOption(line: string): RequirementLine {
       "sets a package index: only the host's pip settings (PIP_INDEX_URL, pip.conf) can do that",
     );
   }
-  if (option === "-e" || option === "--editable") {
+  if (option === "-e" || option === "--editable")
     return refused("is an editable install, which would not outlive the build: write ./folder instead");
-  }
   const kinds = {
     "-r": "requirements",
     "--requirement": "requirements",

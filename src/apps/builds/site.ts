@@ -11,6 +11,9 @@ import type { RegistryAuth } from "../deploys/deploy-request.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
+/** The environment variables of a process. */
+export type Env = Readonly<Record<string, string>>;
+
 /** What builds need of this machine. */
 export type BuildHost = {
   readonly dataDir: string;
@@ -31,7 +34,6 @@ export type BuildHost = {
 /** Machines that build what they will run. */
 export type RemoteBuilds = {
   readonly seats: BuildSeats;
-  /** Where what is built goes. */
   readonly blobs: BlobStore;
   /** The blob of an environment that a version has, by the environment's id; null for none. */
   readonly known: (environment: string) => Promise<EnvironmentBlob | null>;
@@ -39,7 +41,6 @@ export type RemoteBuilds = {
   readonly maxFolderBytes: number;
 };
 
-/** What the images of a service are made with. */
 export type ImageHost = {
   readonly containers: Containers;
   /** `{python}` in it stands for a version. */
@@ -60,7 +61,6 @@ export type BuildInput = BuildHost & {
   /** The extracted bundle; steps may change it. */
   readonly bundleDir: string;
   readonly config: AppConfig;
-  /** Adds a line to the build's log. */
   readonly say: (text: string, stream?: LogStream) => void;
   readonly signal: AbortSignal;
   /** Logins for the registries of its images, besides those of the service. */
@@ -69,7 +69,6 @@ export type BuildInput = BuildHost & {
   readonly environmentDir?: string;
   /** Refuse a bundle with a Python file that does not parse; otherwise only `main.py` has to. */
   readonly checksSyntax?: boolean;
-  /** The environment of the service's process. */
   readonly host?: NodeJS.ProcessEnv;
 };
 
@@ -121,7 +120,6 @@ export function severalProblems(
   return new BuildError(message, { problems: advice === null ? lines : [...lines, advice] });
 }
 
-/** A number of bytes as people read it. */
 export function sizeText(bytes: number): string {
   if (bytes < 1000) return `${bytes} bytes`;
   return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;

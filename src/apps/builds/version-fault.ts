@@ -31,7 +31,6 @@ export async function isOfHost(program: string, dataDir: string): Promise<boolea
   return true;
 }
 
-/** What an interpreter of a host is called. */
 const INTERPRETER = /^(?:python|pypy)[\d.]*$/;
 
 /** What a version was made into: whole paths, and the Python it asks for. */
@@ -55,9 +54,7 @@ export async function versionFault(
   dataDir: string,
   containers: Containers | null = null,
 ): Promise<VersionFault | null> {
-  if (!existsSync(bundle)) {
-    return { what: "bundle", message: `its bundle ${bundle} is missing` };
-  }
+  if (!existsSync(bundle)) return { what: "bundle", message: `its bundle ${bundle} is missing` };
   if (environment !== null) {
     const message = await environmentFault(environment, dataDir, containers);
     return message === null ? null : { what: "environment", message };
@@ -67,11 +64,7 @@ export async function versionFault(
   return found ? null : { what: "interpreter", message: `the host has no Python ${python.version}` };
 }
 
-async function environmentFault(
-  folder: string,
-  dataDir: string,
-  containers: Containers | null,
-): Promise<string | null> {
+async function environmentFault(folder: string, dataDir: string, containers: Containers | null) {
   if (!existsSync(path.join(folder, READY))) return `its environment ${folder} is missing`;
   const image = readImageRecord(folder);
   if (image)

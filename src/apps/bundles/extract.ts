@@ -52,12 +52,7 @@ export async function extractBundle(
 /** What is wrong with the bytes of an entry: the rest of a sentence that begins with its name. */
 class BadContent extends Error {}
 
-async function unpack(
-  source: FileHandle,
-  file: PlannedFile,
-  to: string,
-  signal: AbortSignal | undefined,
-): Promise<string | null> {
+async function unpack(source: FileHandle, file: PlannedFile, to: string, signal?: AbortSignal) {
   // Never through a link or into a file that is there.
   const target = await open(to, "wx", file.mode);
   try {
@@ -86,9 +81,10 @@ async function unpack(
 
 async function* readPacked(
   source: FileHandle,
-  { dataStart, packedBytes }: PlannedFile,
-  signal: AbortSignal | undefined,
+  file: PlannedFile,
+  signal?: AbortSignal,
 ): AsyncGenerator<Buffer> {
+  const { dataStart, packedBytes } = file;
   for (let done = 0; done < packedBytes;) {
     signal?.throwIfAborted();
     const chunk = Buffer.allocUnsafe(Math.min(READ_BYTES, packedBytes - done));

@@ -80,9 +80,8 @@ function sizeProblem(entry: Entry, isFolder: boolean, limits: BundleLimits): str
   if (isFolder) return bytes === 0 ? null : "is a folder, but has content";
   if (method === STORED && bytes !== packedBytes) return "declares two different sizes";
   if (bytes > limits.maxFileBytes) return `is larger than ${limits.maxFileBytes} bytes`;
-  if (bytes > limits.ratioFreeBytes && bytes > packedBytes * limits.maxRatio) {
+  if (bytes > limits.ratioFreeBytes && bytes > packedBytes * limits.maxRatio)
     return `unpacks to more than ${limits.maxRatio} times its size`;
-  }
   return null;
 }
 

@@ -49,7 +49,6 @@ function toRegExp(pattern: string): RegExp {
 /** A file of a bundle: its name from the root, with slashes, and where it is. */
 export type BundleFile = { readonly name: string; readonly path: string; readonly bytes: number };
 
-/** Which files of a folder belong to the bundle. */
 export type BundlePatterns = { readonly include: readonly string[]; readonly exclude: readonly string[] };
 
 const CONFIG_FILES: ReadonlySet<string> = new Set(["millrace.toml", "cerebrium.toml"]);

@@ -19,9 +19,8 @@ function overlapProblems(spans: readonly EntrySpan[], directory: DirectorySpan):
   const problems: string[] = [];
   let before: EntrySpan | null = null;
   for (const span of spans.toSorted((a, b) => a.start - b.start)) {
-    if (before && before.end > span.start) {
+    if (before && before.end > span.start)
       problems.push(`${span.shownName} overlaps ${before.shownName} in the zip.`);
-    }
     if (span.end > directory.start) problems.push(`${span.shownName} overlaps the zip's directory.`);
     if (!before || span.end > before.end) before = span;
   }
@@ -29,11 +28,7 @@ function overlapProblems(spans: readonly EntrySpan[], directory: DirectorySpan):
 }
 
 /** Whether directory entries are outside the directory: other readers may see other files then. */
-async function hasSecondDirectory(
-  file: FileHandle,
-  spans: readonly EntrySpan[],
-  directory: DirectorySpan,
-): Promise<boolean> {
+async function hasSecondDirectory(file: FileHandle, spans: readonly EntrySpan[], directory: DirectorySpan) {
   let at = 0;
   for (const { start, end } of [...spans.toSorted((a, b) => a.start - b.start), directory]) {
     if (await holdsDirectoryEntry(file, at, start)) return true;
@@ -61,7 +56,6 @@ export type PlannedFile = {
   readonly isDeflated: boolean;
   readonly dataStart: number;
   readonly packedBytes: number;
-  /** What it must come to, exactly. */
   readonly bytes: number;
   readonly crc32: number;
 };
@@ -85,9 +79,8 @@ export async function planExtraction(file: FileHandle, options: PlanOptions): Pr
   const directory = await ZipDirectory.open(file);
   const { entryCount } = directory.zip;
   if (entryCount === 0) throw new BundleError(["The zip contains no files."]);
-  if (entryCount > options.limits.maxFiles) {
+  if (entryCount > options.limits.maxFiles)
     throw new BundleError([`The zip contains ${entryCount} entries, more than ${options.limits.maxFiles}.`]);
-  }
   return await new Planner(file, directory, options).plan();
 }
 
@@ -115,16 +108,14 @@ class Planner {
       // What is past a limit is not looked at further.
       if (this.#isTooMuch()) this.#problems.throwIfAny();
     }
-    if (this.#isBomb()) {
+    if (this.#isBomb())
       this.#problems.add(`The zip unpacks to more than ${this.#options.limits.maxRatio} times its size.`);
-    }
     for (const problem of overlapProblems(this.#spans, this.#directory.span)) this.#problems.add(problem);
     const noMain = this.#noMain();
     if (this.#options.needsMain && noMain !== null) this.#problems.add(noMain);
     this.#problems.throwIfAny();
-    if (await hasSecondDirectory(this.#file, this.#spans, this.#directory.span)) {
+    if (await hasSecondDirectory(this.#file, this.#spans, this.#directory.span))
       throw new BundleError(["The zip contains directory entries outside its directory."]);
-    }
     return { folders: this.#tree.folders, files: this.#files, noMain };
   }
 
@@ -187,9 +178,8 @@ class Planner {
   #noMain(): string | null {
     if (this.#tree.hasFile("main.py")) return null;
     const folder = this.#tree.onlyFolder;
-    if (folder === null || !this.#tree.hasFile(folder, "main.py")) {
+    if (folder === null || !this.#tree.hasFile(folder, "main.py"))
       return "The zip has no main.py at its root.";
-    }
     return `main.py is in ${showName(`${folder}/`)}: zip the folder's contents, not the folder.`;
   }
 }

@@ -60,18 +60,15 @@ async function whyUnreadable(file: FileHandle, error: unknown): Promise<unknown>
   const head = Buffer.alloc(4);
   const { bytesRead } = await file.read(head, 0, 4, 0);
   if (bytesRead === 0) return new BundleError(["The upload is empty."], error);
-  if (error.message.startsWith("multi-disk")) {
+  if (error.message.startsWith("multi-disk"))
     return new BundleError(["The zip is one of several parts; send it as one."], error);
-  }
   if (!head.toString("latin1").startsWith("PK")) return new BundleError(["The upload is not a zip."], error);
   return new BundleError(["The zip is cut off, or something was appended to it."], error);
 }
 
 function damaged(error: unknown): unknown {
   if (!(error instanceof Error) || "code" in error) return error;
-  if (error.message.startsWith("strong encryption")) {
-    return new BundleError(["The zip is encrypted."], error);
-  }
+  if (error.message.startsWith("strong encryption")) return new BundleError(["The zip is encrypted."], error);
   return new BundleError(["The zip's directory is damaged or cut off."], error);
 }
 
@@ -85,7 +82,6 @@ const WINDOWS = 2;
 class ZipBytes extends RandomAccessReader {
   readonly #file: FileHandle;
   readonly #size: number;
-  /** The last used one first. */
   #windows: Window[] = [];
 
   constructor(file: FileHandle, size: number) {
@@ -156,7 +152,6 @@ export class Problems {
     if (this.#shown.length < MAX_SHOWN) this.#shown.push(problem);
   }
 
-  /** Throws them all as one `BundleError`, if there are any. */
   throwIfAny(): void {
     if (this.#count === 0) return;
     const more = this.#count - this.#shown.length;

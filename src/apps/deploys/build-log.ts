@@ -60,7 +60,6 @@ export class BuildLog {
     return this.#lines;
   }
 
-  /** Adds what was said, line by line. */
   say(stage: BuildStage, text: string, stream: LogStream = "stdout"): void {
     for (const line of text.trimEnd().split(/\r?\n/)) {
       const isFull = this.#lines.length >= MAX_LINES || this.#chars > MAX_CHARS;
@@ -139,7 +138,6 @@ export class BuildLogs {
     this.#open.delete(log.buildId);
   }
 
-  /** All lines there are now. */
   async read(buildId: string): Promise<readonly BuildLine[]> {
     const open = this.#open.get(buildId);
     if (open) return open.lines;

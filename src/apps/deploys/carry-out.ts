@@ -35,7 +35,6 @@ export type CarryOutParts = BuildHost & {
   readonly catalog: Catalog;
   /** Keeps what was built for the other nodes; null for a service alone. */
   readonly files: Pick<VersionFiles, "keep"> | null;
-  /** What keeps apps from the network. */
   readonly network: NetworkWall;
   readonly clock: Clock;
   readonly log: Log;
@@ -65,7 +64,6 @@ function bundleOf(dataDir: string, { projectId, name }: App, versionId: string):
   return path.join(dataDir, "bundles", projectId, name, versionId);
 }
 
-/** An upload. */
 export type ZipSource = { readonly kind: "zip"; readonly file: string; readonly bytes: number };
 
 /** Where a bundle comes from: an upload, or a folder on this machine that is taken as it is, untried. */
@@ -78,7 +76,6 @@ export type Source =
       readonly hash: string;
     };
 
-/** A deploy whose turn has come. */
 type Deploy = {
   readonly buildId: string;
   readonly app: App;
@@ -273,7 +270,6 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<Che
   return result;
 }
 
-/** Throws how the start failed. */
 function requireReady(result: Check): void {
   if (result.kind !== "failed") return;
   const lines = result.traceback.trimEnd().split("\n");

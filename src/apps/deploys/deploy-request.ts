@@ -16,11 +16,12 @@ const PAYLOAD_MEMBERS: readonly string[] = [
   ...APP_KEYS.flatMap(({ payload }) => payload ?? []),
 ];
 
-/** What a deploy asks for. */
+export type Payload = Readonly<Record<string, unknown>>;
+
 export type DeployRequest = {
   readonly name: string;
   /** The payload's members that count: nothing else of it is kept, no secret above all. */
-  readonly payload: Readonly<Record<string, unknown>>;
+  readonly payload: Payload;
   /** A secret: it is never stored. */
   readonly registryAuth: RegistryAuth | null;
 };
@@ -29,10 +30,7 @@ export type DeployRequest = {
 export const THIS_HOST: Host = { cpuCount: availableParallelism() };
 
 /** Reads a deploy's payload; throws `deploy_invalid` with all that is wrong with it. */
-export function readDeployRequest(
-  payload: Readonly<Record<string, unknown>>,
-  host: Host = THIS_HOST,
-): DeployRequest {
+export function readDeployRequest(payload: Payload, host: Host = THIS_HOST): DeployRequest {
   const members = PAYLOAD_MEMBERS.filter((member) => Object.hasOwn(payload, member));
   const kept = Object.fromEntries(members.map((member) => [member, payload[member]]));
   try {

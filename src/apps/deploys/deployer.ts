@@ -25,7 +25,7 @@ import { AppError } from "../../model/errors.ts";
 import { hashFolder } from "../bundles/list-files.ts";
 import type { LiveApp } from "../versions/open-version.ts";
 import { BuildLogs } from "./build-log.ts";
-import { type DeployRequest, readDeployRequest, THIS_HOST } from "./deploy-request.ts";
+import { type DeployRequest, type Payload, readDeployRequest, THIS_HOST } from "./deploy-request.ts";
 import { BuildsUnderWay } from "./under-way.ts";
 import { readPast, receiveFile } from "./uploads.ts";
 import { Grants } from "../grants.ts";
@@ -39,11 +39,10 @@ export type DeployerParts = CarryOutParts & {
   readonly owners: Pick<Owners, "has" | "takeNew"> | null;
 };
 
-/** A build and the app it is for. */
 type Begun = { readonly build: Build; readonly app: App };
 
 /** What is stored of a build beside its status; `hasUpload` once its bundle has come. */
-type Kept = { readonly request: DeployRequest["payload"]; readonly hasUpload?: true };
+type Kept = { readonly request: Payload; readonly hasUpload?: true };
 
 const SWEEP_MS = 60_000;
 /** How long a build waits for its upload. */
@@ -102,10 +101,7 @@ export class Deployer {
   }
 
   /** Begins a deploy whose bundle is to be uploaded; throws `deploy_invalid`. */
-  async begin(
-    projectId: string,
-    payload: Readonly<Record<string, unknown>>,
-  ): Promise<Begun & { readonly grant: string }> {
+  async begin(projectId: string, payload: Payload): Promise<Begun & { readonly grant: string }> {
     const request = readDeployRequest(payload);
     const begun = await this.#insert(projectId, request, this.#newId());
     return { ...begun, grant: this.#grants.give(UPLOAD, { buildId: begun.build.id }, UPLOAD_LIFE_MS) };

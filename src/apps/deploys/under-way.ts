@@ -11,7 +11,6 @@ import { workDir, carryOut, type CarryOutParts, DeployFailure, failureOf, type S
 import type { RegistryAuth } from "./deploy-request.ts";
 import { sizeText } from "../builds/site.ts";
 
-/** A build that has not ended. */
 type Open = {
   readonly id: string;
   readonly app: App;
@@ -45,7 +44,6 @@ export class BuildsUnderWay {
   readonly #logs: BuildLogs;
   readonly #queue = new BuildQueue(SHARES);
   readonly #open = new Map<string, Open>();
-  /** How many have ended, by how. */
   readonly ended = new Map<BuildStatus, number>(
     BUILD_STATUSES.filter(isFinalBuild).map((status) => [status, 0]),
   );
@@ -59,7 +57,6 @@ export class BuildsUnderWay {
     return this.#open.has(buildId);
   }
 
-  /** The ids of an app's builds. */
   ofApp(appNumber: number): string[] {
     return [...this.#open.values()].filter(({ app }) => app.number === appNumber).map(({ id }) => id);
   }

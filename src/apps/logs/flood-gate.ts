@@ -74,7 +74,6 @@ export class FloodGate<Line> {
     return ended;
   }
 
-  /** Ends every flood. */
   end(): Flood<Line>[] {
     const floods = [...this.#flows.values()].flatMap(({ flood }) => flood ?? []);
     this.#flows.clear();

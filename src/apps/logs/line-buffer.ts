@@ -4,7 +4,6 @@ import type { LogLine } from "../../model/log-line.ts";
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 /** What is kept of what is stored, for tails that follow closely. */
 const MAX_RECENT_BYTES = 4 * 1024 * 1024;
-/** What a line costs beside its text. */
 const LINE_BYTES = 200;
 
 /** Lines read from memory: those that were chosen, and how far they were looked through. */
@@ -48,7 +47,6 @@ export class LineBuffer {
     this.#waitingBytes += sizeOf(line);
   }
 
-  /** The first lines that wait. */
   waiting(maxLines: number, maxBytes: number): LogLine[] {
     let bytes = 0;
     let end = this.#storedCount;
@@ -65,9 +63,8 @@ export class LineBuffer {
     }
     this.#storedCount += count;
     let drop = 0;
-    while (drop < this.#storedCount && this.#storedBytes > MAX_RECENT_BYTES) {
+    while (drop < this.#storedCount && this.#storedBytes > MAX_RECENT_BYTES)
       this.#storedBytes -= sizeOf(this.#lines[drop++]!);
-    }
     if (drop === 0) return;
     this.#completeAfter = this.#lines[drop - 1]!.id;
     this.#lines = this.#lines.slice(drop);

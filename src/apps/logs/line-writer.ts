@@ -24,9 +24,7 @@ type LineWriterParts = {
   readonly onStored: () => void;
 };
 
-/** Writes a buffer's lines behind, in batches. */
 export function lineWriter({ store, clock, log, buffer, share, onStored }: LineWriterParts): WriteBehind {
-  // All that waits at the beginning.
   const write = async (): Promise<void> => {
     for (let left = buffer.waitingCount; left > 0;) {
       const batch = buffer.waiting(Math.min(left, BATCH_LINES), BATCH_BYTES);

@@ -56,7 +56,6 @@ export class BaseImages {
   readonly #parts: BaseImageParts;
   /** By wish; one that has ended stays until a caller has its result. */
   readonly #begun = new Map<string, Promise<string>>();
-  /** How many each project has under way. */
   readonly #underWay = new Counts<string>();
   readonly #queue = new BuildQueue(SHARES);
   readonly #stopping = new AbortController();

@@ -2,7 +2,6 @@ import type { FunctionSignature, Version } from "../../model/app.ts";
 import type { InitFailure } from "../../engines/engine.ts";
 import type { OpenVersion } from "./open-version.ts";
 
-/** What became of the start of a version's first replica. */
 export type Check =
   | { readonly kind: "ready"; readonly functions: readonly FunctionSignature[] }
   /** A server takes calls; `isSingle` if there can be no second one beside it. */

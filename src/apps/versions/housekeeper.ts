@@ -73,7 +73,6 @@ export class Housekeeper {
     this.#do(() => this.#look());
   }
 
-  /** An app has one version more. */
   note(appNumber: number): void {
     this.#untidy.add(appNumber);
     this.#do(() => this.#tidy(appNumber));

@@ -111,11 +111,7 @@ export class Switcher {
   }
 
   /** Does that while nothing is in the way of a version that is to start. */
-  async #inRoomOf(
-    open: OpenVersion,
-    traffic: Traffic,
-    act: (room: Room) => Promise<LiveApp>,
-  ): Promise<LiveApp> {
+  async #inRoomOf(open: OpenVersion, traffic: Traffic, act: (room: Room) => Promise<LiveApp>) {
     const room = new Room(open, traffic);
     try {
       // The calls under way have their own time limit.

@@ -122,11 +122,7 @@ export class Volume implements VolumeFiles {
 }
 
 /** Changes the last name of a path in its folder, durably, and closes the folder. */
-async function changeIn(
-  folder: FileHandle,
-  path: VolumePath,
-  change: (entry: string) => Promise<void>,
-): Promise<void> {
+async function changeIn(folder: FileHandle, path: VolumePath, change: (entry: string) => Promise<void>) {
   try {
     await change(inFolder(folder, path.at(-1) ?? ""));
     await folder.sync();

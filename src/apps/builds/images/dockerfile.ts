@@ -1,6 +1,5 @@
 /** What the image of an app without a Dockerfile holds. */
 export type ImageLayers = {
-  /** The image that it begins from. */
   readonly base: string;
   readonly apt: readonly string[];
   readonly before: readonly string[];

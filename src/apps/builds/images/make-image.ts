@@ -57,7 +57,6 @@ type LayersWish = Extract<ImageWish, { kind: "layers" }>;
 type Steps = Record<CommandKind, readonly string[]> & { requirements: Requirements | null };
 
 type Recipe = {
-  /** The folder that the Dockerfile may copy from. */
   readonly context: string;
   readonly dockerfile: string;
   readonly python: string | null;
