@@ -68,16 +68,8 @@ export async function startApps(parts: AppsParts, life: Lifecycle) {
     () => new Repairs({ ...parts, remote, onRebuilt: (version) => catalog.rebuilt(version) }),
     (started) => started.stop(),
   );
-  return {
-    logBook,
-    onLog,
-    secrets,
-    files,
-    remote,
-    catalog,
-    repairs,
-    fileContext: fileContext({ catalog, secrets, onLog }),
-  };
+  const context = fileContext({ catalog, secrets, onLog });
+  return { logBook, onLog, secrets, files, remote, catalog, repairs, fileContext: context };
 }
 
 type DeploysParts = Omit<DeployerParts, "shortage"> &

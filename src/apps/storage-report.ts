@@ -42,7 +42,7 @@ export type StorageReport = {
   readonly volumes: readonly { readonly projectId: string; readonly bytes: number }[];
   /** The SQLite file and its log; 0 with Postgres. */
   readonly databaseBytes: number;
-  /** Inside that file, for what comes next. */
+  /** Unused space inside that file. */
   readonly freeBytes: number;
 };
 

@@ -9,7 +9,6 @@ import {
 } from "../model/app-config.ts";
 import type { Engine, Workload } from "../engines/engine.ts";
 
-/** What the replicas of a version run. */
 export function workloadOf(app: App, version: Version, secrets: SecretMap): Workload {
   const { id, appNumber, bundle, environment, config } = version;
   const { bundleBlob, environmentBlob, environmentTag } = version;

@@ -28,7 +28,7 @@ export type FetchParts = {
   readonly python: Interpreter;
 };
 
-/** Where what is fetched is until it is whole, below the data directory. */
+/** Where unfinished downloads are, below the data directory. */
 export function fetchingDir(dataDir: string): string {
   return path.join(dataDir, "fetching");
 }
@@ -73,7 +73,7 @@ export async function fetchEnvironment(
   });
 }
 
-/** An interpreter of this machine that packages of that tag run on; null for none. */
+/** An interpreter of this machine that runs packages of that tag; null for none. */
 export async function interpreterFor(tag: string, own: Interpreter): Promise<Interpreter | null> {
   const version = versionOfTag(tag);
   if (version === null) return null;
@@ -84,7 +84,7 @@ export async function interpreterFor(tag: string, own: Interpreter): Promise<Int
   return null;
 }
 
-/** All of it is here, and compared with its hash, before anything is done with it: within the limits that it gives. */
+/** Downloads a blob and checks its hash before `act` unpacks it, within the limits that it gets. */
 async function withPacked(
   { hash, bytes }: PackedBlob,
   { blobs, dataDir }: FetchParts,
@@ -131,7 +131,7 @@ async function linkInterpreter(folder: string, { path: python, version }: Interp
     if ((await lstat(link).catch(() => null)) === null) await symlink(python, link);
   }
   const settings = path.join(folder, "pyvenv.cfg");
-  // A build may have made anything of it, as large as it liked. Without it a Python takes the environment for none.
+  // A build may have made it anything, of any size. Without it Python does not see an environment.
   const text = await smallText(settings);
   if (text === "") throw new BadTar("it has no pyvenv.cfg that could be read");
   const fitted = text

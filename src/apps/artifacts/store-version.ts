@@ -38,7 +38,7 @@ export async function storeEnvironment(
 ): Promise<StoredBlob & { readonly tag: string }> {
   if (readImageRecord(folder)) throw new Unpackable(path.basename(folder), "has its packages in an image");
   const python = await realpath(path.join(folder, "bin", "python")).catch(() => "");
-  // One that a build has put there is the app's own, and not for us to run.
+  // One that a build has put there is the app's own: the service must not run it.
   const tag = (await isOfHost(python, dataDir)) ? await pythonTag({ path: python }) : null;
   if (tag === null) throw new Unpackable("bin/python", "is no interpreter of this host");
   const links = await interpreterLinks(path.join(folder, "bin"));

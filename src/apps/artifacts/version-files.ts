@@ -78,7 +78,7 @@ export class VersionFiles {
     };
   }
 
-  /** Fetches the files of a version unless they are here; throws `app_not_ready` if they cannot be had. */
+  /** Fetches the files of a version unless they are here; throws `app_not_ready` if that fails. */
   async ensure(version: Version): Promise<"here" | "fetched"> {
     if (this.#isHere(version)) return "here";
     const known = this.#underWay.get(version.id) ?? this.#fetch(version);
@@ -145,7 +145,7 @@ export class VersionFiles {
     }
   }
 
-  /** From the same inputs, in the same place: to the others it is theirs. */
+  /** Builds an environment again from the same inputs, in the folder that the version names. */
   async #rebuild(version: Version, environmentDir: string): Promise<void> {
     const { dataDir, log } = this.#parts;
     const { id: versionId, environmentTag } = version;
@@ -231,7 +231,7 @@ class NotStored extends Error {
   }
 }
 
-/** Whose a version is; its names become paths, and come from the database. */
+/** The project of a version. Checks its names, which come from the database and become paths. */
 function projectOf({ bundle, environment }: Version): string {
   const projectId = BUNDLE.exec(bundle)?.[1] ?? "";
   if (!PROJECT_ID.test(projectId) || (environment !== null && !ENVIRONMENT.test(environment)))

@@ -11,7 +11,7 @@ import { runStep } from "./run-step.ts";
 /** 30 MB from a server that may be slow, or may never answer. */
 const FETCH_MS = 5 * 60 * 1000;
 
-/** What came of an attempt: a Python, or for people why there is none. */
+/** A Python, or why there is none. */
 type Fetched = { readonly python: Interpreter | null; readonly why: string };
 
 /** Has uv install a Python, if the host has uv and may download. Throws only the signal's reason. */
@@ -76,7 +76,7 @@ export async function requireUsable({ path: program, version }: Interpreter, sit
   usable.add(key);
 }
 
-/** The third number is a wish. */
+/** Warns if the third number of the version differs. */
 function told(python: Interpreter, version: string, { say }: BuildSite): Interpreter {
   if (version.split(".").length === 3 && python.version !== version) {
     const text = `python_version = "${version}" is not installed on this host; using ${python.version}`;

@@ -130,10 +130,7 @@ export async function sharedStandIn(folder: string, site: BuildSite, make: MakeR
 
 /** An environment of one build whose packages are in an image or a blob. */
 export async function ownStandIn(site: BuildSite, make: MakeRecord): Promise<string> {
-  const folder = ownFolder(site);
-  hold(folder, site.buildId);
-  await alone(folder, () => standIn(folder, make));
-  return folder;
+  return await own(site, (folder) => standIn(folder, make));
 }
 
 /** An environment that another service has had built, whose packages are in a blob. */
@@ -157,12 +154,17 @@ async function standIn(folder: string, make: MakeRecord): Promise<void> {
 
 /** A new environment, empty, that one build has to itself, so that its commands may change it. */
 export async function ownEnvironment(python: Interpreter, site: BuildSite): Promise<string> {
-  const folder = ownFolder(site);
-  hold(folder, site.buildId);
-  await alone(folder, async () => {
+  return await own(site, async (folder) => {
     await createEnvironment(folder, true, python, site);
     await markReady(folder);
   });
+}
+
+async function own(site: BuildSite, make: (folder: string) => Promise<void>): Promise<string> {
+  const { environmentDir, dataDir, projectId, buildId } = site;
+  const folder = environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
+  hold(folder, buildId);
+  await alone(folder, () => make(folder));
   return folder;
 }
 
@@ -241,10 +243,6 @@ async function removeUnused(folder: string, inUse: InUse): Promise<void> {
 
 export function environmentsDir(dataDir: string): string {
   return path.join(dataDir, "environments");
-}
-
-function ownFolder({ environmentDir, dataDir, projectId, buildId }: BuildSite): string {
-  return environmentDir ?? path.join(environmentsDir(dataDir), projectId + OWN + buildId);
 }
 
 /** Whether its Python is there, a link to the host's that may have been removed, and no work on it is under way. */

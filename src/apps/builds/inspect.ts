@@ -13,7 +13,7 @@ import { findUv } from "./installer.ts";
 import { unknownPackages } from "./known-packages.ts";
 import { readRequirements, withoutPassword } from "./requirements.ts";
 
-/** What a build of a bundle would do, and what it would end with. */
+/** What a build would do, and why it would fail. */
 export type Inspection = { readonly plan: readonly string[]; readonly problems: readonly string[] };
 
 /** Checks what a build checks before its first step, and asks an index for its packages. Builds and keeps nothing. */
@@ -90,7 +90,7 @@ class Inspecting implements Inspection {
       this.#site.say(`warning: could not ask the package index for ${unsure.join(", ")}`, "stderr");
   }
 
-  /** What a check gives; what it finds wrong is noted, and the other checks go on. */
+  /** The result of a check; null if it fails, which adds to the problems. */
   async #judge<Found>(check: () => Found | Promise<Found>): Promise<Found | null> {
     try {
       return await check();

@@ -49,7 +49,7 @@ print(json.dumps({
     "pip": pip, "runner": runner if runner and os.path.isfile(runner) else None, "bundled": bundled, "seeds": seeds,
 }))`;
 const NO_PIP: Probe = { pip: null, runner: null, bundled: null, seeds: [] };
-/** How long a program may take to tell what it is. */
+/** How long a program may take to report its version. */
 const ASK_MS = 20_000;
 const UV_OWN_SOURCES = /^UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|CONFIG_FILE)$/;
 /** The first pip that installs for another interpreter than its own. */
@@ -97,7 +97,7 @@ export async function findUv(searchPath: string, env: Env): Promise<string | nul
   for (const folder of searchPath.split(path.delimiter)) {
     const command = path.join(folder, "uv");
     if (!path.isAbsolute(command) || !existsSync(command)) continue;
-    // What stands on the path may be a shim for a uv that is not there.
+    // It may be a shim for a uv that is not installed.
     const runs = await promisify(execFile)(command, ["--version"], { env: { ...env }, timeout: ASK_MS }).then(
       () => true,
       () => false,

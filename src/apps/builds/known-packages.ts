@@ -47,14 +47,8 @@ const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?=$|[\s[<>=!~;,])/;
 /** Longer than the slowest index takes for all names. */
 const LIMIT_MS = 120_000;
 
-/** The packages that no index of this host has, and those for which none could be asked. */
-export type UnknownPackages = { readonly unknown: readonly string[]; readonly unsure: readonly string[] };
-
-/** Asks the indexes of pip for the packages by name. Those with an address, or in a local folder, are not asked for. */
-export async function unknownPackages(
-  { packages, links, flags }: Requirements,
-  site: BuildSite,
-): Promise<UnknownPackages> {
+/** The packages that no index of pip has, and those for which none could be asked. Addresses and local files count as known. */
+export async function unknownPackages({ packages, links, flags }: Requirements, site: BuildSite) {
   const { indexUrl, extraIndexUrls, findLinks, noIndex } = await readPipSettings(site.host);
   const names = packages
     .filter((text) => !text.includes("@"))

@@ -70,7 +70,7 @@ export async function createEnvironment(
   );
 }
 
-/** What a command links to: an environment needs the library beside it. Folder links stay: uv moves them to new releases. */
+/** The target of a command's links: an environment needs the library beside it. Folder links stay: uv moves them. */
 async function behindLinks(command: string): Promise<string> {
   // The interpreter of a virtual environment is a link too, and knows what it was made with.
   if (existsSync(path.join(command, "..", "..", "pyvenv.cfg"))) return command;
@@ -99,7 +99,6 @@ type Installation = {
   readonly folder: string;
   readonly requirements: Requirements;
   readonly installer: Installer;
-  /** Those that name the requirements. */
   readonly options: readonly string[];
   readonly env: Env;
   /** The environment had installers before. */

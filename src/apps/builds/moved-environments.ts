@@ -27,7 +27,7 @@ async function realPathOf(root: string): Promise<string> {
   return stats?.isSymbolicLink() ? await realpath(root).catch(() => root) : root;
 }
 
-/** Makes an environment fit its place that was made at another, and does not count yet. */
+/** Fits an unfinished environment, made at another place, to this one. */
 export async function fitMoved(folder: string, from: string): Promise<void> {
   await rewrite(folder, from, `${folder}/`);
 }
@@ -50,7 +50,7 @@ async function settleHeld(folder: string, here: string): Promise<boolean> {
     return false;
   }
   await rewrite(folder, recorded, here);
-  // Last: should the service end in between, the next one begins again.
+  // Last: if the service ends before, the next one begins again.
   await replace(marker, folder, { mode: 0o644, owner: null, times: found });
   return true;
 }

@@ -1,4 +1,4 @@
-/** An option that stands on a line of its own. */
+/** Options that have a line of their own. */
 const REQUIREMENT_FLAGS = ["--pre", "--no-index", "--require-hashes"] as const;
 export type RequirementFlag = (typeof REQUIREMENT_FLAGS)[number];
 
@@ -15,7 +15,7 @@ export type RequirementLine =
   | { readonly kind: "flag"; readonly flag: RequirementFlag }
   | { readonly kind: "refused"; readonly why: string };
 
-/** With `s`, here and below: where the last part takes whatever comes, nothing is ever tried a second time. */
+/** With `s`, here and below: the last part matches anything, so that there is no backtracking. */
 const NAME = /^([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)\s*(\[[a-z0-9._,\s-]*\])?\s*(.*)$/is;
 const CLAUSE = String.raw`(?:===|~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+`;
 const SPEC = new RegExp(String.raw`^(?:${CLAUSE}(?:\s*,\s*${CLAUSE})*\s*,?)?$`);
@@ -26,7 +26,7 @@ const HASH = /\s--hash(?:=|\s+)((?:sha256|sha384|sha512):[0-9a-f]+)(?=\s|$)/gi;
 const ARCHIVE = /\.(whl|zip|tar\.gz|tar\.bz2|tgz)$/i;
 const INDEX_OPTIONS = /^(-i|--index-url|--extra-index-url|--trusted-host|--pypi-url)\b/;
 
-/** The lines of a requirements file that say something, continued ones joined, comments left out. */
+/** The lines of a requirements file, continued ones joined, without comments and empty ones. */
 export function requirementLines(text: string): { readonly number: number; readonly text: string }[] {
   const lines: { number: number; text: string }[] = [];
   let begun: { number: number; text: string } | null = null;

@@ -6,7 +6,7 @@ import type { RequirementFlag, RequirementLine } from "./requirement-line.ts";
 
 /** Python packages an app asks for, every line of it checked. */
 export type Requirements = {
-  /** Where they stand, for people. */
+  /** Where they are listed, for messages. */
   readonly source: string;
   /** By name or address, sorted, each once. */
   readonly packages: readonly string[];

@@ -18,7 +18,7 @@ type Step = Omit<Program, "walls" | "cwd" | "held"> & {
   readonly environment?: string | null;
   /** A folder that it makes or changes, beyond the bundle. */
   readonly makes?: string | null;
-  /** Texts that it finds beside the bundle, in a seat elsewhere. */
+  /** Texts that it finds beside the bundle, in a remote seat. */
   readonly files?: Readonly<Record<string, string>>;
 };
 
@@ -41,7 +41,7 @@ export async function runStep(
     python: site.appPython,
     reads: [asideDir, ...hostReads(site.host, dataDir), ...(await settingsOf(site))],
     writes: [cwd, cache, ...(makes === null ? [] : [makes])],
-    // What is private may be the host's own index of packages.
+    // A private address may be the host's own package index.
     network: networkFields(true, { ...walls.network, egressOnly: false }),
     unixSockets: site.config.deployment.unixSockets,
   };

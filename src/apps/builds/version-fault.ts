@@ -41,7 +41,7 @@ export type BuiltVersion = {
   readonly python: PythonWish | null;
 };
 
-/** What a version cannot start without and has not; an environment can be made again. */
+/** What a version lacks to start; an environment can be made again. */
 export type VersionFault = {
   readonly what: "bundle" | "environment" | "interpreter";
   readonly message: string;
@@ -76,7 +76,7 @@ async function environmentFault(folder: string, dataDir: string, containers: Con
   const inside = path.join(folder, "bin", "python");
   // Not as the environment's: its packages may have code that runs at every start of Python.
   const real = await realpath(inside).catch(() => "");
-  // One that a build has put in its place, wherever it lies, is the app's own, and not for us to run.
+  // One that a build has put there is the app's own: the service must not run it.
   if (real !== "" && !(await isOfHost(real, dataDir))) return null;
   const python = INTERPRETER.test(path.basename(real)) ? await findInterpreter(real).catch(() => null) : null;
   if (!python) return `the interpreter of its environment, ${inside}, is missing`;

@@ -9,7 +9,7 @@ import { fitText } from "../logs/line-buffer.ts";
 
 export type BuildLogParts = { readonly store: Store; readonly clock: Clock; readonly log: Log };
 
-/** A line is on its way to the disk at most this long after it was said. */
+/** A line is written to the disk at most this long after it was added. */
 const FLUSH_MS = 100;
 const RETRY_MS = 1_000;
 const BATCH_LINES = 200;

@@ -95,7 +95,7 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
   await move(deploy, parts, "building");
   const { bundleDir, noMain } = await unpack(deploy, parts.dataDir);
   const config = readConfig(deploy, bundleDir, parts);
-  // Only its configuration tells whether it needs one.
+  // Whether it needs one depends on its configuration.
   if (noMain !== null && config.customRuntime === null) throw new BundleError([noMain]);
   const version = await build(deploy, parts, { bundleDir, config }, async ({ environment, built }) => {
     signal.throwIfAborted();
@@ -163,7 +163,7 @@ async function unpack(deploy: Omit<Deploy, "app" | "registryAuth" | "onSwitch">,
   }
   const { files, bytes, noMain } = await extractBundle(source.file, bundleDir, {
     signal,
-    // Told before a byte is written, where the payload already says that it is needed.
+    // The error comes before a byte is written if the payload says that it is needed.
     needsMain: isTable(payload) && payload["runtime"] === "cortex",
   });
   await rm(source.file, { force: true });
@@ -273,7 +273,7 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<Che
 function requireReady(result: Check): void {
   if (result.kind !== "failed") return;
   const lines = result.traceback.trimEnd().split("\n");
-  // The last thing said is why.
+  // The last line is the reason.
   if (lines.at(-1) !== result.message) lines.push(result.message);
   throw new DeployFailure("init_failure", result.message, lines);
 }
@@ -327,7 +327,7 @@ type FailureStatus = Extract<BuildStatus, "build_failure" | "init_failure" | "in
 /** Longer lines are an app's data, not a reason. */
 const MAX_MESSAGE_CHARS = 1_000;
 
-/** How a deploy ended that did not succeed; the message is the line a person needs. */
+/** How a deploy failed; the message is the line that its author needs. */
 export class DeployFailure extends Error {
   readonly status: FailureStatus;
   /** All lines for the log, where they are more than the message. */
@@ -343,7 +343,7 @@ export class DeployFailure extends Error {
 
 const DISK_FULL: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT"]);
 
-/** What an error means for the deploy that it ended; null for a fault of ours. */
+/** What an error means for its deploy; null for an internal error. */
 export function failureOf(error: unknown): DeployFailure | null {
   if (error instanceof DeployFailure) return error;
   if (error instanceof BuildError) return new DeployFailure("build_failure", error.message);

@@ -7,7 +7,7 @@ import type { Store } from "../../store/store.ts";
 import type { LineBuffer } from "./line-buffer.ts";
 import type { DiskReserve } from "../../kit/disk-reserve.ts";
 
-/** A line is on its way to the disk at most this long after it was printed. */
+/** A line is written to the disk at most this long after it was printed. */
 const FLUSH_MS = 100;
 /** Of one write: larger ones keep the database so long that a 202 would wait for it. */
 const BATCH_LINES = 500;

@@ -16,7 +16,6 @@ import { lineWriter, LogShare } from "./line-writer.ts";
 /** Replicas whose last line number is remembered: far more than live at once. */
 const MAX_REPLICAS = 10_000;
 
-/** Which lines of an app are wanted, in which direction, how many. */
 export type LogQuery = Omit<LogScan, "limit" | "scanLimit"> & { readonly pageSize: number };
 
 /** Lines in the query's direction; the next page begins at `reached`, which is null when there is none. */
@@ -27,7 +26,7 @@ const SCAN = 2_000;
 /** A page that is still not full after this long is given as it is. */
 const BUDGET_MS = 100;
 
-/** Reads a page in small steps; a rare find costs several pages, not one that takes for ever. */
+/** Reads a page in small steps; a rare match costs several short pages, not one that takes very long. */
 async function readPage(store: Store, query: LogQuery, clock: Clock): Promise<LogQueryPage> {
   const { pageSize, ...scan } = query;
   const isChosen = isSearch(scan);

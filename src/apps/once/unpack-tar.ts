@@ -4,7 +4,7 @@ import { AppError } from "../../model/errors.ts";
 import { chmod, mkdir, open, withHandle } from "../../kit/files.ts";
 import { judgeEntryName, showName } from "../bundles/entry-names.ts";
 
-/** Bytes that arrive in pieces of any size, taken in pieces of the taker's. */
+/** Bytes that arrive in pieces of any size, read in pieces of the reader's size. */
 class ByteSource {
   readonly #pieces: AsyncIterator<Buffer>;
   readonly #maxBytes: number;
@@ -57,7 +57,7 @@ export async function unpackTar(
       if (!header) break;
       const names = judge(header);
       for (let depth = 1; depth <= names.length; depth++) places.add(names.slice(0, depth).join("/"));
-      // Entries too: one that names the folder itself, or a folder again, comes to nothing new.
+      // Entries too: one that names a folder again adds no place.
       if (Math.max(count, places.size) > maxEntries)
         throw new BadTar(`more than ${maxEntries} files and folders`);
       await unpackEntry(source, header, path.join(into, ...names));

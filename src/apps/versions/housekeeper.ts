@@ -105,7 +105,7 @@ export class Housekeeper {
     return [...this.#leaving].flatMap((traffic) => traffic.all());
   }
 
-  /** Begins nothing more; what waits for calls to end is not waited for. */
+  /** Begins nothing more, and does not wait for calls to end. */
   stop(): void {
     this.#isStopping = true;
     this.#stopping.abort();
@@ -151,7 +151,7 @@ export class Housekeeper {
     this.#leaving.delete(traffic);
   }
 
-  /** Tried again every minute until it succeeds. */
+  /** Retried every minute until it succeeds. */
   async #clear({ number, projectId, name }: App): Promise<void> {
     const { store, dataDir } = this.#parts;
     const versions = await store.versions.list(number);
@@ -218,7 +218,7 @@ export class Housekeeper {
   }
 }
 
-/** What was opened for a run of an earlier time, or has been replaced, is closed when it has nothing to do. */
+/** Closes versions that were replaced, or opened for a run of an earlier time, once they are idle. */
 async function closeIdle(traffic: Traffic, now: number): Promise<void> {
   for (const open of traffic.retired) {
     if (open.isBusy || now - open.usedAt < LINGER_MS) continue;
@@ -258,14 +258,14 @@ export async function removeUnnamedBundles(
     for (const app of await foldersIn(project)) {
       const bundles = await foldersIn(app);
       const unnamed = bundles.filter((bundle) => !named.has(bundle) && cameAt(bundle) < before);
-      // An app without any is one that was deleted, or never came to serve.
+      // An app without bundles was deleted, or never served.
       const gone = unnamed.length === bundles.length && cameAt(app) < before ? [app] : unnamed;
       for (const folder of gone) await removeTree(folder);
     }
   }
 }
 
-/** A folder that is put in its place is changed by that. */
+/** When a folder was moved to its place: that changes its status. */
 function cameAt(folder: string): number {
   return statSync(folder, { throwIfNoEntry: false })?.ctimeMs ?? 0;
 }

@@ -27,7 +27,6 @@ export class StandIns {
     await done;
   }
 
-  /** Those that are ready, and those that start. */
   all(): OpenVersion[] {
     return [...this.#ready.values(), ...Array.from(this.#warming.values(), ({ open }) => open)];
   }

@@ -103,7 +103,6 @@ export class Traffic {
     this.#retired = this.#retired.filter((other) => other !== open);
   }
 
-  /** No more steps. */
   stop(): void {
     this.#timer?.cancel();
   }

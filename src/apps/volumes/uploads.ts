@@ -8,7 +8,6 @@ import { AppError } from "../../model/errors.ts";
 import { refused, volumeError } from "./volume.ts";
 import type { Trash } from "../../kit/remove-tree.ts";
 
-/** An upload of so many parts. */
 export type Upload = { readonly id: string; readonly partCount: number };
 
 /** How the sender names a part that it has sent. */

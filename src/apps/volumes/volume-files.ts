@@ -1,7 +1,6 @@
 import type { Readable } from "node:stream";
 import { AppError } from "../../model/errors.ts";
 
-/** Something in a folder. */
 export type VolumeEntry = {
   readonly name: string;
   readonly isFolder: boolean;

@@ -182,7 +182,7 @@ async function build(
     args: [...(await containers.before(tool, projectId)), "build", ...options, ...args, context],
     cwd: context,
     env: { ...containers.env, ...(await authVariables(site)) },
-    // The tool tells its progress there, as others tell faults.
+    // The tool prints its progress on stderr.
     onLine: (text: string) => {
       tools.take(text);
       say(text);
@@ -210,7 +210,6 @@ async function authVariables({ asideDir, registryAuth }: BuildSite): Promise<Rec
   return { REGISTRY_AUTH_FILE: path.join(folder, "config.json"), DOCKER_CONFIG: folder };
 }
 
-/** Files of the app are where the image has them. */
 function requirementsText(requirements: Requirements, bundleDir: string): string {
   const { packages, constraints, locals, links, flags } = requirements;
   // As an address: a name may have blanks in it.

@@ -18,7 +18,7 @@ export type ImagePlan =
 const MAX_WORDS = 200;
 const MAX_WORD_CHARS = 4_096;
 const word = z.string().max(MAX_WORD_CHARS);
-/** What the program in the seat says at its end. */
+/** The last line of the program in the seat. */
 const ANSWER = z.strictObject({
   digest: z.string().regex(/^sha256:[0-9a-f]{64}$/),
   folder: word.startsWith("/"),
@@ -69,7 +69,7 @@ export async function buildRemoteImage(
     args: ["-I", tools.script, JSON.stringify(order)],
     env: {},
     files,
-    // BuildKit tells its progress as others tell faults; the other stream is the program's own.
+    // BuildKit prints its progress on stderr; stdout is the program's own.
     onLine: (text, stream) => {
       if (stream === "stdout") answer = text;
       else {
@@ -91,12 +91,12 @@ export async function buildRemoteImage(
   return { reference: `${name}@${digest}`, start: plan.kind === "dockerfile" ? start : null };
 }
 
-/** Where the images of a project are, and those of no other. */
+/** Where the images of a project, and of no other, are. */
 export function imageFolder(registry: string, projectId: string): string {
   return `${registry}/${projectId}`;
 }
 
-/** Who is to do what, by what BuildKit said at its end. */
+/** What failed, and who can mend it, by BuildKit's last words. */
 function whatFailed(words: string): string {
   if (words.includes("exit code: 137"))
     return "the image could not be built, perhaps for want of memory (hardware.memory)";

@@ -6,9 +6,9 @@ import { listed, requireEntrypoint } from "../host-fit.ts";
 import { baseOf, warnOfIgnored } from "../images/wanted-image.ts";
 import { imageFolder, type ImagePlan } from "./build-image.ts";
 
-/** What an app runs in elsewhere. */
+/** What an app runs in on other machines. */
 export type RemoteFit = {
-  /** An image that somebody has built; null for the usual one, or one that is to be built. */
+  /** An image that exists already; null for the usual one, or one that is to be built. */
   readonly image: string | null;
   /** What is to be built first; null for nothing. */
   readonly plan: ImagePlan | null;
@@ -53,7 +53,7 @@ export async function checkRemote(images: ImageBuilds | null, site: BuildSite): 
   return { image, plan };
 }
 
-/** Machines take it for the beginning of an id, and run whatever image they have by that, without asking a registry. */
+/** Machines take it for the beginning of an id, and run an image that they have, without asking a registry. */
 const IMAGE_ID = /^sha256:/;
 
 /** One login opens all projects' images. A registry has several names, so a project's id as a folder counts on every host. */
