@@ -30,7 +30,7 @@ export async function fileCall<Result>(call: () => Promise<Result>): Promise<Res
 }
 
 /** The calls of `node:fs/promises`, so many at a time. */
-export const access = inTurn(fs.access);
+const access = inTurn(fs.access);
 export const chmod = inTurn(fs.chmod);
 export const copyFile = inTurn(fs.copyFile);
 export const cp = inTurn(fs.cp);

@@ -37,7 +37,7 @@ export type PoolEvents = Pick<FleetEvents<Call, PoolReplica>, "onReplicaGone" | 
 };
 
 /** What is not stored of a run with a waiting caller. */
-export type HiddenPayloads = { readonly input: boolean; readonly result: boolean };
+type HiddenPayloads = { readonly input: boolean; readonly result: boolean };
 
 /** Where a run goes: to the replicas of a version. */
 export type RunTarget = {
