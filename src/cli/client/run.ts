@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type BundleFile, listBundleFiles } from "../../apps/bundles/list-files.ts";
@@ -50,7 +49,7 @@ export const COMMANDS: Definitions = {
 async function run(task: Task<RunFlags>, given: string): Promise<void> {
   const { api, flags, out } = task;
   const { folder, fileName, functionName } = readTarget(given);
-  const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
+  const { config, warnings } = loadAppConfig(folder);
   const app = flags.app ?? config.deployment.name ?? asAppName(path.basename(folder));
   if (!APP_NAME.test(app)) throw badName(app, "--app");
   for (const warning of warnings) out.warn(warning);

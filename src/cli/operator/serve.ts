@@ -3,7 +3,6 @@ import type { AppLogLine } from "../../apps/catalog.ts";
 import { type Flood, FloodGate, type FloodLimits } from "../../apps/logs/flood-gate.ts";
 import { type Clock, systemClock } from "../../kit/clock.ts";
 import { readdir } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import type { Settings } from "../../config/setting-keys.ts";
@@ -120,7 +119,7 @@ async function begin(
 
 /** Deploys an example if it needs only Python: a first start does not wait for packages or images. */
 async function installExample(service: Service, folder: string): Promise<void> {
-  const { config } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
+  const { config } = loadAppConfig(folder);
   const needsImage = config.customRuntime?.dockerfilePath ?? null;
   if (needsImage === null && Object.keys(config.dependencies.pip).length === 0) await service.install(folder);
 }
