@@ -11,28 +11,15 @@ import { type Answer, jsonOf, lost, type Transport } from "./transport.ts";
  * since; a reader resumes after the number and skips those.
  */
 export class Position {
-  #event = 0;
-  #messages = 0;
+  /** The last yield that was received whole; 0 for none. */
+  event = 0;
+  /** Messages received after that one. */
+  messages = 0;
   #toSkip = 0;
 
-  /** The last yield that was received whole; 0 for none. */
-  get event(): number {
-    return this.#event;
-  }
-
-  /** Messages received after that one. */
-  get messages(): number {
-    return this.#messages;
-  }
-
-  /** A message of the live stream was received. */
-  takeLive(): void {
-    this.#messages += 1;
-  }
-
   /** `…/events` is read from here on. */
-  goOn(): void {
-    this.#toSkip = this.#messages;
+  resume(): void {
+    this.#toSkip = this.messages;
   }
 
   /** Takes a message of `…/events` with its number, if it has one; returns whether it is new. */
@@ -40,9 +27,9 @@ export class Position {
     const isNew = this.#toSkip === 0;
     if (!isNew) this.#toSkip -= 1;
     if (event !== null) {
-      this.#event = event;
-      this.#messages = this.#toSkip;
-    } else if (isNew) this.#messages += 1;
+      this.event = event;
+      this.messages = this.#toSkip;
+    } else if (isNew) this.messages += 1;
     return isNew;
   }
 }
@@ -56,10 +43,8 @@ export type ReadOptions = {
   readonly idleSeconds?: number;
 };
 
-type StreamOptions = ReadOptions & {
-  /** Whether leaving the stream cancels the run. */
-  readonly isOwner: boolean;
-};
+/** An owner's run is cancelled when it leaves the stream. */
+type StreamOptions = ReadOptions & { readonly isOwner: boolean };
 
 /** The end of a run, as `…/events` tells it. */
 type End = {
@@ -188,7 +173,7 @@ export class RunStream implements AsyncIterable<string> {
       for await (const batch of this.#read(response)) {
         if (last) batch.unshift(last);
         last = this.#errorIn(batch.at(-1)) ? (batch.pop() ?? null) : null;
-        for (let i = 0; i < batch.length; i++) this.#position.takeLive();
+        this.#position.messages += batch.length;
         if (batch.length > 0) yield batch;
       }
     } catch (error) {
@@ -261,7 +246,7 @@ export class RunStream implements AsyncIterable<string> {
         const response = await this.#attach(this.#position.event);
         // There is no end message: the rest is not stored.
         if (response.status === 204) throw this.#notKept();
-        this.#position.goOn();
+        this.#position.resume();
         for await (const batch of this.#read(response)) {
           const { fresh, end, error } = this.#sift(batch, response);
           if (fresh.length > 0) yield fresh;

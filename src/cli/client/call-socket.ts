@@ -157,7 +157,7 @@ async function refused(api: Api, app: string, path: string, response: IncomingMe
     if (text.length > MAX_REFUSAL_CHARS) break;
   }
   const { statusCode: status = 0, statusMessage } = response;
-  if (isOwnRefusal(text)) throw explainPath(api.site, app, { status }, text);
+  if (isOwnRefusal(text)) throw explainPath(api.site, app, status, text);
   throw new CliFailure(`${path} opens no WebSocket: it answered ${status} ${statusMessage}`, {
     details: text.trim() === "" ? [] : [text.trim().slice(0, 500)],
   });

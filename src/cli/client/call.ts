@@ -142,7 +142,7 @@ async function accepted(
   progress: Progress,
 ): Promise<Answer | null> {
   const text = await textOf(answer);
-  if (answer.status !== 202) throw explain(answer, text, api.site, { app });
+  if (answer.status !== 202) throw explain(answer.status, text, api.site, { app });
   const { run_id: runId } = readJson(ACCEPTED_RUN, text, api.site.baseUrl);
   if (flags.wait) return await waitFor(api, app, runId, progress);
   progress.end();

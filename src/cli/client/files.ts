@@ -152,7 +152,7 @@ async function download(
     query: { file_path: from },
   });
   const answer = await send(url, { signal: api.signal });
-  if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site);
+  if (answer.status !== 200) throw explain(answer.status, await textOf(answer), api.site);
   const totalBytes = Number(answer.headers["content-length"] ?? 0);
   const progress = new Progress(from, out.isJson || target === null);
   let doneBytes = 0;

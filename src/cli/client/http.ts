@@ -58,6 +58,21 @@ export function countBytes(onBytes: (count: number) => void): Transform {
   });
 }
 
+/** Posts JSON and reads the whole answer. */
+export async function postJson(
+  url: string,
+  body: object,
+  signal: AbortSignal,
+  token?: string,
+): Promise<{ status: number; text: string }> {
+  const headers = {
+    "content-type": "application/json",
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  };
+  const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return { status: answer.status, text: await textOf(answer) };
+}
+
 /** All of a body as text. */
 export async function textOf({ body }: Answer): Promise<string> {
   return (await buffer(body)).toString();

@@ -38,7 +38,7 @@ async function printStream({ api, out, app, answer }: Printing): Promise<void> {
     });
   await readWhole(api, answer, lost, async () => {
     for await (const { event, data } of readMessages(answer.body)) {
-      if (event === "error") throw explain({ status: 500 }, data, api.site, { app, runId });
+      if (event === "error") throw explain(500, data, api.site, { app, runId });
       out.line({ ...(event !== null && { event }), data }, answerText(data));
       count += 1;
     }
@@ -95,7 +95,7 @@ async function printBody({ api, out, app, answer }: Printing): Promise<void> {
   const type = answer.headers["content-type"] ?? "";
   if (mayBeRefusal(answer)) {
     const text = await textOf(answer);
-    if (isOwnRefusal(text)) throw explainPath(api.site, app, answer, text);
+    if (isOwnRefusal(text)) throw explainPath(api.site, app, answer.status, text);
     writeWhole(out, answer, Buffer.from(text));
   } else if (type.startsWith("text/event-stream")) {
     for await (const { event, data } of readMessages(answer.body)) {

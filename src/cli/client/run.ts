@@ -19,16 +19,6 @@ import { asks, type RemoteFlags, type Switches, type Task, type Texts } from "./
 
 type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 
-/** A file on this machine, and what of it is to run. */
-type Target = {
-  readonly folder: string;
-  readonly fileName: string;
-  readonly functionName: string | null;
-};
-
-/** The file to run, and the JSON object of its arguments. */
-type FileToRun = Omit<Target, "folder"> & { readonly data: string | null };
-
 const LOOK_MS = 500;
 const FUNCTION = /^[A-Za-z]\w*$/;
 
@@ -66,7 +56,7 @@ async function run(task: Task<RunFlags>, given: string): Promise<void> {
   const place = (await api.appPath(app)).replace("/v2/", "/v3/");
   await api.ask(ID, "POST", `${place}/create-run-app`);
   const imageDigest = await installed(task, place, pip);
-  const { body, contentType } = await fileRunForm(files, { fileName, functionName, data });
+  const { body, contentType } = await fileRunForm(files, fileName, functionName, data);
   const { runId } = await api.ask(FILE_RUN, "POST", `${place}/run`, {
     query: { filename: fileName, functionName: functionName ?? undefined, imageDigest },
     body,
@@ -81,7 +71,7 @@ async function run(task: Task<RunFlags>, given: string): Promise<void> {
   await follow(task, app, runId);
 }
 
-function readTarget(given: string): Target {
+function readTarget(given: string): { folder: string; fileName: string; functionName: string | null } {
   const [file = "", functionName = null, ...more] = given.split("::");
   const full = path.resolve(file);
   if (!file.endsWith(".py") || more.length > 0)
@@ -189,7 +179,9 @@ _millrace_call()
 /** The form of a file run: the files as a tar, of which one ends with a call of the function, and the data. */
 async function fileRunForm(
   files: readonly BundleFile[],
-  { fileName, functionName, data }: FileToRun,
+  fileName: string,
+  functionName: string | null,
+  data: string | null,
 ): Promise<{ readonly body: Buffer; readonly contentType: string }> {
   const tar = await tarOf(files, fileName, functionName === null ? "" : CALL);
   const form = new FormData();

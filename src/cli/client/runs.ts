@@ -45,7 +45,7 @@ export const COMMANDS: Definitions = {
 async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Promise<void> {
   const { async: asyncOnly, status, limit } = flags;
   const path = await (app === undefined ? api.path("runs") : api.appPath(app, "/runs"));
-  const asked = { query: { status, asyncOnly }, about: app === undefined ? {} : { app } };
+  const asked = { query: { status, asyncOnly }, about: { app } };
   out.list(await firstOf(api, RUNS, path, limit, asked), {
     RUN: ({ id }) => id,
     ...(app === undefined && {
@@ -63,7 +63,7 @@ async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Pro
 async function getRun({ api, out }: Task, app: string, id: string): Promise<void> {
   const answer = await api.open("GET", await api.appUrl(app, `runs/${encodeURIComponent(id)}`));
   const text = await textOf(answer);
-  if (answer.status !== 200) throw explain(answer, text, api.site, { app });
+  if (answer.status !== 200) throw explain(answer.status, text, api.site, { app });
   if (out.isJson) {
     process.stdout.write(`${text}\n`);
     return;
@@ -136,7 +136,7 @@ async function readOn(
   const answer = await api.open("GET", url, { headers: { "last-event-id": position.after } });
   // Everything was read before: only the record is missing.
   if (answer.status === 204) return await api.get(RUN, await api.appUrl(app, `runs/${id}`));
-  if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site, { app });
+  if (answer.status !== 200) throw explain(answer.status, await textOf(answer), api.site, { app });
   try {
     for await (const { id: number, event, data } of readMessages(answer.body)) {
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);

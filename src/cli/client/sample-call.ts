@@ -3,6 +3,7 @@ import type { JsonSchema } from "../../model/app.ts";
 import { fits } from "../../shapes/shape.ts";
 import { programName, shellWord } from "../program-name.ts";
 import type { Api } from "./api.ts";
+import { parsedJson } from "./explain.ts";
 import { textOf } from "./http.ts";
 
 /** The parts of the commands to paste. */
@@ -42,13 +43,7 @@ export function callHints(app: Callable): { url: string; commands: string[] } {
 
 /** A value as `millrace call` reads it: text bare unless it looks like JSON. */
 function wordOf(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value);
-  try {
-    JSON.parse(value);
-    return JSON.stringify(value);
-  } catch {
-    return value;
-  }
+  return typeof value === "string" && parsedJson(value) === undefined ? value : JSON.stringify(value);
 }
 
 /** A function to try first, with a value for each argument it requires. */
@@ -57,7 +52,7 @@ type SampleCall = {
   readonly values: Readonly<Record<string, unknown>>;
 };
 
-/** The part of an app's OpenAPI document that is read. */
+/** The part of an app's OpenAPI document that is needed. */
 const DOCUMENT = z.object({
   paths: z.record(
     z.string(),

@@ -76,7 +76,7 @@ async function readFrames<S extends Shape>(
       socket.on("unexpected-response", (_, answer) => {
         let text = "";
         answer.on("data", (part: Buffer) => (text += part.toString()));
-        answer.on("end", () => reject(explain({ status: answer.statusCode ?? 0 }, text, site)));
+        answer.on("end", () => reject(explain(answer.statusCode ?? 0, text, site)));
       });
       socket.on("error", (error) => {
         // After the opening, the close event that follows says what happened.

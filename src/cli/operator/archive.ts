@@ -139,17 +139,11 @@ async function addFile(tar: TarWriter, name: string, source: string): Promise<"w
     if (!(await file.stat()).isFile()) return "odd";
     return (await tar.addFile(name, file)) ? "whole" : "changed";
   } catch (error) {
-    throw new SpoiltArchive(name, error);
+    // Half an entry spoils the archive. Without its code, the error cannot pass for one of GONE.
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`${name} could not be read: ${reason}`, { cause: error });
   } finally {
     await file.close();
-  }
-}
-
-/** Half an entry spoils the archive, whatever the reason. */
-class SpoiltArchive extends Error {
-  constructor(name: string, cause: unknown) {
-    super(`${name} could not be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
-    this.name = "SpoiltArchive";
   }
 }
 

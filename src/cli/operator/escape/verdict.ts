@@ -5,38 +5,10 @@ import type { Wall } from "./attack.ts";
 import type { Tried } from "./try-attacks.ts";
 
 /** The result for a service's walls, as `--json` prints it. */
-export type Verdict = {
-  /** The level that the service claims for its apps. */
-  readonly claimed_level: Level;
-  /** The highest level of which everything holds, with all below it. */
-  readonly real_level: Level;
-  readonly tried: number;
-  readonly stopped: number;
-  /** Attacks that should have been stopped and were not. */
-  readonly failures: readonly string[];
-  readonly seconds: number;
-  readonly attacks: readonly AttackRow[];
-};
-
-/** One attack in the table. */
-type AttackRow = {
-  readonly kind: string;
-  readonly attack: string;
-  /** What has to stop it. */
-  readonly wall: Wall;
-  readonly result: string;
-  readonly is_stopped: boolean;
-  /** The service says that it is. */
-  readonly is_promised: boolean;
-};
+export type Verdict = ReturnType<typeof judge>;
 
 /** Compares the results of attacks with the service's claims: its level, and the names of rules that are in force. */
-export function judge(
-  claimed: Level,
-  enforced: ReadonlySet<string>,
-  all: readonly Tried[],
-  seconds: number,
-): Verdict {
+export function judge(claimed: Level, enforced: ReadonlySet<string>, all: readonly Tried[], seconds: number) {
   const attacks = all.map(({ kind, attack, result, isStopped }) => ({
     kind,
     attack: attack.name,
@@ -47,9 +19,11 @@ export function judge(
   }));
   return {
     claimed_level: claimed,
+    /** The highest level of which everything holds, with all below it. */
     real_level: realLevel(all),
     tried: attacks.length,
     stopped: attacks.filter(({ is_stopped }) => is_stopped).length,
+    /** Attacks that the service claims to stop and did not. */
     failures: attacks
       .filter(({ is_stopped, is_promised }) => is_promised && !is_stopped)
       .map(({ attack }) => attack),
@@ -98,7 +72,7 @@ export function verdictText(verdict: Verdict): string {
   ].join("\n");
 }
 
-function outcomeOf({ result, is_stopped, is_promised }: AttackRow): string {
+function outcomeOf({ result, is_stopped, is_promised }: Verdict["attacks"][number]): string {
   // Part of it was said by an app.
   const said = printableName(result);
   if (is_stopped) return said;
