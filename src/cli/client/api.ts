@@ -11,7 +11,6 @@ export type Query = Readonly<Record<string, string | number | boolean | undefine
 
 type Asking = {
   readonly query?: Query;
-  /** Sent as JSON; bytes as they are. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly about?: About;
@@ -64,7 +63,6 @@ export class Api {
     return `/v2/projects/${await this.project()}/${rest}`;
   }
 
-  /** The same for an app. */
   async appPath(app: string, rest = ""): Promise<string> {
     const project = await this.project();
     return await this.path(`apps/${project}-${await this.appName(app)}${rest}`);

@@ -12,10 +12,10 @@ import { ConnectionError } from "./http.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 import type { Task } from "./task.ts";
 
-/** Stands for a close frame without a code. */
-const NO_CODE = 1005;
+const NO_CODE = 1005; // The close frame had none.
+const NORMAL_END = 1000;
 const MAX_SHOWN_BYTES = 64;
-/** Options of requests, which a WebSocket is not. */
+/** Options of requests only. */
 const OF_REQUESTS = ["data", "method", "async", "stream", "webhook", "key"] as const;
 
 /** Opens a WebSocket to an app: lines of stdin go out and messages are printed, until one side closes it. */
@@ -78,7 +78,7 @@ function lineOf({ isJson }: Output, data: Buffer, isBinary: boolean): string {
   return `[binary, ${data.length} bytes] ${shown}${data.length > MAX_SHOWN_BYTES ? "…" : ""}`;
 }
 
-/** Says how it ended; any code but that of an ordinary end fails the command. */
+/** Reports how it ended; fails the command unless the end was normal. */
 function conclude(out: Output, { code, reason }: SocketEnd): void {
   const isNormal = code === NORMAL_END || code === NO_CODE;
   const said = `the WebSocket was closed: ${code}${reason === "" ? "" : ` ${reason}`}`;
@@ -92,8 +92,6 @@ function conclude(out: Output, { code, reason }: SocketEnd): void {
   }
 }
 
-/** The code of a close frame that says nothing went wrong. */
-const NORMAL_END = 1000;
 const MAX_REFUSAL_CHARS = 64 * 1024;
 
 /**
@@ -149,7 +147,6 @@ function connect(url: URL, headers: Readonly<Record<string, string>>): WebSocket
   }
 }
 
-/** Throws what the answer to a handshake says, by the service or by the app. */
 async function refused(api: Api, app: string, path: string, response: IncomingMessage): Promise<never> {
   let text = "";
   for await (const piece of response) {

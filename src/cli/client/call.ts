@@ -88,7 +88,6 @@ async function callFunction(task: Task<CallFlags>, app: string, words: readonly 
   if (answer) await printAnswer({ api, out, app, answer }, functionName);
 }
 
-/** Calls a path of an app that is a server, and prints the response as it comes. */
 async function callPath(
   task: Task<CallFlags>,
   app: string,
@@ -131,7 +130,6 @@ function ownQuery({ async: isAsync, webhook }: CallFlags): string[] {
   ];
 }
 
-/** How long one request waits for a result, before the next. */
 const WAIT_SECONDS = 60;
 
 /** Prints the id of a run that was accepted, or with `--wait` gives its answer; null where there is no more to print. */

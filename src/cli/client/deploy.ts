@@ -84,7 +84,6 @@ function shellToken({ token, tokenSource, tokenFile }: Site): string {
   return process.stdout.isTTY ? (token ?? "") : "$MILLRACE_TOKEN";
 }
 
-/** A path as one would type it here. */
 function shortPath(file: string): string {
   const relative = path.relative(process.cwd(), file);
   return relative.startsWith("..") ? file : relative;
@@ -123,7 +122,6 @@ async function failed({ api }: Task, name: string, buildId: string, status: stri
   });
 }
 
-/** Has the service check a bundle without building it, and prints what a deploy would do; fails if it would fail. */
 async function dryRun(
   { api, out }: Task,
   name: string,

@@ -38,7 +38,6 @@ function sayWhat(code: string, message: string, site: Site, { app }: About): str
   return message.replace(/\.$/, "");
 }
 
-/** Hints by the code of an error: most name the command that helps. */
 const HINTS: Readonly<Record<string, (site: Site, app: string, runId?: string) => string>> = {
   unauthorized: ({ baseUrl }) => `millrace login ${baseUrl}`,
   forbidden: () => "millrace whoami shows whose token it is",
@@ -60,7 +59,6 @@ function logsOf(_: Site, app: string, runId?: string): string {
   return runId === undefined ? `millrace logs ${app}` : `millrace logs ${app} --run ${runId}`;
 }
 
-/** Codes of requests that the user typed wrongly. */
 const USAGE_CODES = ["bad_request", "invalid_json", "invalid_arguments"];
 
 function sentence(fault: unknown): string {

@@ -60,7 +60,6 @@ const PART_BYTES = 16 * 1024 * 1024;
 const MAX_PARTS = 2_000;
 const TRIES = 4;
 
-/** Copies a file, or all files of a folder, into the project's storage. */
 async function upload({ api, out }: Task, from: string, to?: string): Promise<void> {
   const sources = await listSources(from, to);
   const totalBytes = sources.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
@@ -137,7 +136,6 @@ async function listSources(from: string, to: string | undefined): Promise<Source
   );
 }
 
-/** Downloads a file of the project's storage, whole or not at all. */
 async function download(
   task: Task<RemoteFlags & { readonly force?: boolean }>,
   from: string,
@@ -173,7 +171,6 @@ async function download(
   out.show({ file: target, size_bytes: doneBytes }, () => `${target}  ${bytes(doneBytes)}\n`);
 }
 
-/** The file to write; null for stdout. */
 function targetFor(from: string, to: string | undefined): string | null {
   if (to === "-") return null;
   const name = path.basename(from);

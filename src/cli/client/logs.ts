@@ -95,7 +95,6 @@ function format(timestamp: string, text: string): string {
   return `${paint("dim", timestamp.slice(11, 23))}  ${printable(text)}`;
 }
 
-/** A duration ago, or a time; RFC 3339. */
 function readTime(text: string): string {
   const seconds = parseDuration(text);
   if (seconds !== null) return new Date(Date.now() - seconds * 1000).toISOString();

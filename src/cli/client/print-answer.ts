@@ -27,7 +27,6 @@ export async function printAnswer(printing: Printing, functionName: string): Pro
   if (answer.status >= 400) process.exitCode = EXIT.failure;
 }
 
-/** Prints each message when it comes. */
 async function printStream({ api, out, app, answer }: Printing): Promise<void> {
   const runId = String(answer.headers["x-request-id"]);
   let count = 0;

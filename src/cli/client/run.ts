@@ -82,7 +82,6 @@ function readTarget(given: string): { folder: string; fileName: string; function
   return { folder: path.dirname(full), fileName: path.basename(full), functionName };
 }
 
-/** Has the service install the packages that the file needs; undefined if it needs none. */
 async function installed(
   { api, out, signal }: Task,
   place: string,

@@ -6,14 +6,12 @@ import type { Api } from "./api.ts";
 import { parsedJson } from "./explain.ts";
 import { textOf } from "./http.ts";
 
-/** The parts of the commands to paste. */
 type Callable = {
   readonly name: string;
   /** `{api_url}/v4/{project_id}/{app_name}` */
   readonly endpoint: string;
   /** A path that answers where the app is a server; null where it offers functions. */
   readonly serverPath: string | null;
-  /** The function to call and its arguments; null if unknown. */
   readonly sample: SampleCall | null;
   /** The token, as a shell reads it between double quotes. */
   readonly token: string;
@@ -52,7 +50,6 @@ type SampleCall = {
   readonly values: Readonly<Record<string, unknown>>;
 };
 
-/** The part of an app's OpenAPI document that is needed. */
 const DOCUMENT = z.object({
   paths: z.record(
     z.string(),

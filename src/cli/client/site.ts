@@ -8,7 +8,6 @@ import { CliFailure, usage } from "../failure.ts";
 /** The service a command talks to, and as whom. */
 export type Site = {
   readonly baseUrl: string;
-  /** Null if unknown. */
   readonly apiUrl: string | null;
   readonly project: string | null;
   readonly token: string | null;
@@ -29,7 +28,7 @@ const TOKEN_FILE = "owner-token";
 /** Where `millrace dev` keeps its data. */
 export const DEV_DATA_DIR = ".millrace-dev";
 
-/** Where a service is by default. */
+/** The default addresses of a service. */
 export const USUAL = { baseUrl: "http://127.0.0.1:4100", apiUrl: "http://127.0.0.1:4000" };
 
 /**
@@ -146,7 +145,6 @@ export type Profile = {
 /** Every server that the user has signed in to, by its management address. */
 type Profiles = { readonly current: string | null; readonly servers: Readonly<Record<string, Profile>> };
 
-/** The file that holds the profiles. */
 function profilesPath(): string {
   const config = process.env["XDG_CONFIG_HOME"] || path.join(homedir(), ".config");
   return path.join(config, "millrace", "profiles.json");

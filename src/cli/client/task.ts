@@ -20,7 +20,6 @@ export type Task<Flags extends RemoteFlags = RemoteFlags> = {
   readonly api: Api;
   readonly flags: Flags;
   readonly out: Output;
-  /** Aborts at Ctrl-C. */
   readonly signal: AbortSignal;
 };
 
@@ -30,10 +29,7 @@ type Work<Flags extends RemoteFlags> = (task: Task<Flags>, ...words: never[]) =>
 /** Arguments that mean the same to every subcommand. */
 const ARGUMENTS: Readonly<Record<string, string>> = { app: "the app's name", run: "the run's id" };
 
-/**
- * Adds a subcommand that asks a service. Its arguments of `ARGUMENTS` are named with it, such as `get <app>`; of each
- * example, the words after the command are enough.
- */
+/** Adds a subcommand that asks a service, such as `get <app>`. Examples may leave out the command itself. */
 export function asking<Flags extends RemoteFlags>(
   parent: Command,
   name: string,

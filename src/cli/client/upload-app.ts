@@ -37,7 +37,7 @@ export async function uploadApp(
   });
 }
 
-/** Zips the files for as long as something is done with the zip. */
+/** Zips the files for as long as the work takes. */
 export async function withBundle<Done>(
   files: readonly BundleFile[],
   work: (zip: string) => Promise<Done>,

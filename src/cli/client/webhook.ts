@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -114,7 +115,6 @@ type ListenFlags = Required<Texts<"port" | "status" | "delay">> & Texts<"secret"
 
 type Listening = ReturnType<typeof readListening>;
 
-/** A delivery as it came. */
 type Came = {
   readonly method: string;
   readonly path: string;
@@ -132,16 +132,12 @@ async function listen(flags: ListenFlags): Promise<void> {
   const server = receiver(listening, (came) => {
     process.stdout.write(flags.json ? asJson(came, listening) : asText(came, listening));
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(listening.port, "127.0.0.1", resolve);
-  });
+  server.listen(listening.port, "127.0.0.1");
+  await once(server, "listening");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   if (flags.json) process.stdout.write(`${JSON.stringify({ listening: url })}\n`);
   else process.stdout.write(`Listening on ${url}\nUse it as webhookEndpoint. Ctrl-C stops it.\n\n`);
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => resolve());
-  });
+  await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
   server.close();
   server.closeAllConnections();
 }

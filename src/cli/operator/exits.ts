@@ -11,9 +11,9 @@ const GRACE_MS = 3_000;
 const MAX_LOGGED = 20;
 
 /**
- * Catches exceptions and rejections that nothing else has caught. Such an error leaves the process in an unknown state:
- * it is logged whole, no more work is accepted, runs in progress have a few seconds, and the exit code asks the parent
- * for a new process. What it gives takes the service to stop before the process ends.
+ * Catches exceptions and rejections that nothing else has caught. They leave the process in an unknown state: it logs
+ * the error, gives runs in progress a few seconds, and asks its parent for a new process by the exit code. Returns a
+ * function that takes the service to stop first.
  */
 export function spreadLastNet(log: Log): (service: Pick<Service, "stop">) => void {
   let held: Pick<Service, "stop"> | null = null;
@@ -25,27 +25,18 @@ export function spreadLastNet(log: Log): (service: Pick<Service, "stop">) => voi
     count += 1;
     if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "uncaught error: the service is shutting down");
     if (count > 1) return;
-    if (!held) end();
-    else {
-      setTimeout(end, LAST_MS);
-      void stop(held, log).then(end);
-    }
+    if (!held) return end();
+    setTimeout(end, LAST_MS);
+    void held
+      .stop(GRACE_MS)
+      .catch((error: unknown) => log.error({ err: error }, "the service did not shut down cleanly"))
+      .then(end);
   });
   return (service) => (held = service);
 }
 
-async function stop(service: Pick<Service, "stop">, log: Log): Promise<void> {
-  try {
-    await service.stop(GRACE_MS);
-  } catch (error) {
-    log.error({ err: error }, "the service did not shut down cleanly");
-  }
-}
-
 /** A second signal this long after the first means: now. Sooner it is the same signal, forwarded by npm. */
 const IMPATIENCE_MS = 1_000;
-
-type StopSteps = { readonly onStopping?: () => void; readonly onStopped: () => void };
 
 /** Catches SIGINT and SIGTERM from its construction on: a signal during the start takes effect after it. */
 export class StopSignals {
@@ -60,9 +51,9 @@ export class StopSignals {
    * Waits for a signal, stops the service in order, and exits. Without the explicit exit, the handlers would be removed
    * first, and a signal that the parent forwards late would kill the process.
    */
-  async end(service: Pick<Service, "stop">, { onStopping, onStopped }: StopSteps): Promise<never> {
+  async end(service: Pick<Service, "stop">, onStopped: () => void, onStopping = () => {}): Promise<never> {
     await this.#first.promise;
-    onStopping?.();
+    onStopping();
     await service.stop();
     onStopped();
     return process.exit();
@@ -79,10 +70,7 @@ export class StopSignals {
 
 const LOOK_MS = 500;
 
-/**
- * Ends this process at once when its parent is gone: killing the parent means to end the service, which must not stay on
- * its data directory. Nothing notifies a process of its parent's death, so it polls.
- */
+/** Ends this process when its parent is gone, so that it frees the data directory. Only polling finds that out. */
 export function endWithParent(): void {
   const parent = Number(process.env[PARENT_ENV]);
   delete process.env[PARENT_ENV]; // It is not the parent of our children.

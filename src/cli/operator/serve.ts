@@ -13,15 +13,12 @@ import type { OperatorFlags } from "../options.ts";
 import { printable } from "../output.ts";
 import { endWithParent, spreadLastNet, StopSignals } from "./exits.ts";
 
-/** How much of each app is copied to the service's own output: as much as a person can read, with room for a burst. */
+/** What is copied of each app: as much as a person can read, with room for a burst. */
 const LIMITS: FloodLimits = { linesPerSecond: 50, bytesPerSecond: 32 * 1024, burstSeconds: 10 };
 const MAX_LINE_CHARS = 2_000;
 const SETTLE_MS = 1_000;
 
-/**
- * Copies what apps print to the service's own output, within bounds: the whole is in the apps' logs. What is left
- * out of an app is told in one line.
- */
+/** Copies what apps print to the service's own output, within bounds; one line says how much was left out. */
 export function copyAppLines(
   clock: Clock,
   print: (line: AppLogLine) => void,
@@ -73,7 +70,7 @@ export async function serve(flags: OperatorFlags): Promise<void> {
   const log = createLog(settings.logLevel);
   for (const warning of warnings) log.warn(warning);
   const { service, stop } = await begin(settings, log, ({ text, ...where }) => log.info(where, text));
-  await signals.end(service, { onStopped: stop });
+  await signals.end(service, stop);
 }
 
 /** `millrace start`: the service with the example apps, and commands to paste. */
@@ -100,8 +97,7 @@ export async function start(flags: OperatorFlags): Promise<void> {
     throw error;
   }
   process.stdout.write(greeting(service));
-  const onStopping = (): boolean => process.stdout.write("\nStopping…\n");
-  await signals.end(service, { onStopping, onStopped: stop });
+  await signals.end(service, stop, () => void process.stdout.write("\nStopping…\n"));
 }
 
 /** Starts the service, with errors caught and the output of apps copied; `stop` ends the copying. */

@@ -38,12 +38,12 @@ max_attempts = 3
 `,
 } as const;
 
-/** What `run` of the app returns. */
+/** The result of the app's `run`. */
 export function resultOf(n: number): number {
   return 2 * n + 1;
 }
 
-/** What the app's file says of each run. */
+/** The runs in the app's file. */
 export class Ledger {
   /** How often each run began. */
   readonly begins = new Map<string, number>();

@@ -21,7 +21,7 @@ export type Target = {
   /** As the project's owner. */
   readonly api: Api;
   readonly dataDir: string;
-  /** The file. */
+  /** The path of its file. */
   readonly masterKey: string;
   readonly pid: number;
   readonly python: string;
@@ -34,10 +34,9 @@ export type Target = {
 /** What a function of an app returned, or how the call ended otherwise. */
 type CallEnd = { readonly status: number; readonly result: unknown; readonly code: string };
 
-/** What an app says of itself. */
 type Who = { readonly bundle: string; readonly customized: string | null };
 
-/** How long an app may take to recover from an attack: files are measured again, and a replica starts. */
+/** For an app to recover from an attack: files are measured again, and a replica starts. */
 const RECOVERY_MS = 60_000;
 const LOOK_MS = 250;
 
@@ -149,7 +148,7 @@ export class Stage {
     return result === "escaped" ? null : String(result);
   }
 
-  /** Takes everything away again. */
+  /** Removes everything. */
   async clear(): Promise<void> {
     const { api } = this.target;
     const remove = "import shutil; shutil.rmtree(own, ignore_errors=True)";
