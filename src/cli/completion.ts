@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import { usage } from "./failure.ts";
 import { type Definitions, examples } from "./options.ts";
 
-/** `millrace completion bash|zsh|fish` */
 export const COMMANDS: Definitions = {
   completion(command) {
     const shells = Object.keys(SCRIPTS).join(", ");

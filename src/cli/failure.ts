@@ -4,7 +4,6 @@ export const EXIT = { failure: 1, usage: 2, fault: 70, interrupted: 130, termina
 export type FailureDetail = {
   /** The command that helps, or what to do. */
   readonly hint?: string;
-  /** Several faults at once, a sentence each. */
   readonly details?: readonly string[];
   readonly code?: string;
   readonly requestId?: string;

@@ -41,7 +41,6 @@ export class Output {
     process.stderr.write(`${paint("dim", pastable(printable(text), this.#flags), process.stderr)}\n`);
   }
 
-  /** Warns on stderr. */
   warn(text: string): void {
     if (!this.isJson)
       process.stderr.write(`${paint("yellow", "warning:", process.stderr)} ${printable(text)}\n`);

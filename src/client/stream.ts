@@ -54,8 +54,6 @@ type End = {
   readonly error: { readonly code: string; readonly message: string } | null;
 };
 
-type Sifted = { fresh: Message[]; end: End | null; error: MillraceError | null };
-
 /**
  * The chunks that a function yields, as texts, in order, each once. A connection that breaks is resumed where it broke.
  * The loop ends with the run; it throws the error that the run ended with, or `ConnectionLost`.
@@ -182,7 +180,7 @@ export class RunStream implements AsyncIterable<string> {
     }
     const error = this.#errorIn(last);
     if (!error) return broken;
-    // The run may continue on another node, or have ended: it is asked.
+    // The run may continue on another node, or have ended.
     if (error.code === "node_lost") return this.#lost("connection_lost", error.message, error);
     this.#isOver = true;
     throw error;
@@ -195,9 +193,8 @@ export class RunStream implements AsyncIterable<string> {
   }
 
   /**
-   * What is missing of an answer that ended. A proxy may turn a broken connection into a proper end, so the run itself
-   * is asked for the messages after the last. Unknown where a yield was several messages: then the number of
-   * messages may be larger than that of the last yield.
+   * Whether messages are missing after an answer ended: a proxy may turn a broken connection into a proper end.
+   * Unknown where a yield was several messages: their number may be larger than that of the last yield.
    */
   async #rest(): Promise<"none" | "more" | "unknown"> {
     const { messages } = this.#position;
@@ -220,7 +217,7 @@ export class RunStream implements AsyncIterable<string> {
     return end ? "none" : "more";
   }
 
-  /** What is missing of an answer that ended, found by reading from the beginning. */
+  /** The missing messages, found by reading from the beginning. */
   async *#searched(): AsyncGenerator<Message[], void, void> {
     let isFound = false;
     try {
@@ -230,7 +227,7 @@ export class RunStream implements AsyncIterable<string> {
       }
     } catch (error) {
       const isGone = error instanceof ConnectionLost && error.code === "stream_lost";
-      // The beginning is no longer stored, so nothing speaks against the end of the answer.
+      // The beginning is no longer stored, so the answer counts as whole.
       if (isFound || !isGone) throw error;
       this.#isOver = true;
     }
@@ -268,7 +265,7 @@ export class RunStream implements AsyncIterable<string> {
   }
 
   /** The messages that are new, up to the end, or to an error in its place. */
-  #sift(batch: readonly Message[], response: Response): Sifted {
+  #sift(batch: readonly Message[], response: Response) {
     const fresh: Message[] = [];
     for (const message of batch) {
       const end = this.#endIn(message);

@@ -99,7 +99,6 @@ export class Transport {
   }
 }
 
-/** The whole body as text. */
 async function textOf(response: Response, signal?: AbortSignal): Promise<string> {
   try {
     return await response.text();

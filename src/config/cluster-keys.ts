@@ -4,7 +4,6 @@ import { podOverrides } from "./pod-overrides.ts";
 import { integer, line, listOf, mapped, matching, oneOf, optional, publicUrl, setting } from "./readers.ts";
 import type { Reader, SettingKeys } from "./readers.ts";
 
-/** May contain a password. */
 const databaseUrl: Reader<string> = {
   ...matching(
     "an address that begins with postgres:// or postgresql://",
@@ -13,7 +12,6 @@ const databaseUrl: Reader<string> = {
   secret: true,
 };
 
-/** Where other machines reach this service. */
 const nodeUrl = mapped(
   matching("an address with a port, such as https://10.0.0.5:4200", (text) => {
     const { protocol, port, pathname, search, hash, username } = URL.parse(text) ?? {};
@@ -29,7 +27,6 @@ const namespaceName = matching("the name of a namespace", (text) =>
   /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text),
 );
 
-/** The name of another Kubernetes object. */
 const OBJECT = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
 
 /**

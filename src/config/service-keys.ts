@@ -21,14 +21,12 @@ import type { Reader, SettingKeys } from "./readers.ts";
 /** User and group ids, both ends included. */
 export type UidRange = { readonly first: number; readonly last: number };
 
-/** A duration in milliseconds. */
 const milliseconds = (min: string, max: string): Reader<number> =>
   mapped(duration(min, max), (seconds) => Math.round(seconds * 1000));
 
 /** 0 means any free port. */
 const port = integer(0, 65_535);
 
-/** An address that a listener can bind to. */
 const hostName = matching("an IP address or a host name", (text) => {
   if (isIP(text) !== 0) return true;
   // Only digits and dots: a mistyped IP address.
@@ -50,7 +48,6 @@ const wildcard = mapped(
   (text) => text.slice(2).toLowerCase(),
 );
 
-/** May contain a password. */
 const smtpUrl: Reader<string> = {
   ...matching(
     "an address such as smtps://user:password@mail.example.com",

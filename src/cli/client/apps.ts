@@ -6,14 +6,13 @@ import { duration, fields, paintStatus, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
-import { asking, asks, count, seconds } from "./task.ts";
+import { asking, asks, count, seconds, YES_OPTION } from "./task.ts";
 import type { Numbers, RemoteFlags, Task, YesFlags } from "./task.ts";
 
 type ScaleFlags = RemoteFlags & Numbers<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 
 const MAX_COUNT = 999_999;
 
-/** `millrace apps list|get|scale|rollback|delete`, `millrace restart APP`, `millrace containers list APP` */
 export const COMMANDS: Definitions = {
   apps(command) {
     asking(command, "list", "list the project's apps", listApps);
@@ -39,8 +38,7 @@ export const COMMANDS: Definitions = {
       "the build to go back to (default: the successful one before the current)",
     );
     asking(command, "delete <app>", "delete an app and all its versions", deleteApp, "hello --yes").option(
-      "--yes",
-      "do not ask for confirmation",
+      ...YES_OPTION,
     );
   },
   restart(command) {

@@ -21,7 +21,6 @@ const MAX_CONNECTIONS = 1_000;
 /** From this share of a core on, the client may be what holds the figures down. */
 const BUSY_CLIENT = 0.85;
 
-/** `millrace bench` */
 export const COMMANDS: Definitions = {
   bench(command) {
     asks(command, bench, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64")

@@ -7,7 +7,6 @@ import type { Api } from "./api.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 import { asking, type RemoteFlags, type Task } from "./task.ts";
 
-/** `millrace builds list|logs|cancel` */
 export const COMMANDS: Definitions = {
   builds(command) {
     asking(command, "list <app>", "list an app's builds, newest first", listBuilds, "hello");

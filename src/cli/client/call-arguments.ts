@@ -5,7 +5,6 @@ import { readStdin } from "../terminal.ts";
 import { parsedJson } from "./explain.ts";
 import type { Numbers, RemoteFlags, Switches, Texts } from "./task.ts";
 
-/** The options of `millrace call`. */
 export type CallFlags = RemoteFlags &
   Texts<"data" | "method" | "webhook" | "key"> &
   Numbers<"linger"> &

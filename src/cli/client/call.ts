@@ -17,7 +17,6 @@ const OF_PATHS = ["method", "ws", "linger"] as const;
 /** A timer takes no more than 24 days. */
 const MAX_LINGER_SECONDS = 86_400;
 
-/** `millrace call APP [FUNCTION|/PATH] [key=value…]` */
 export const COMMANDS: Definitions = {
   call(command) {
     asks(

@@ -16,7 +16,6 @@ type LoginFlags = Texts<"apiUrl" | "project"> & Switches<"token" | "json">;
 
 type Tokens = Required<Pick<Profile, "token" | "refreshToken">>;
 
-/** `millrace login [URL]`, `millrace logout [URL]`, `millrace whoami` */
 export const COMMANDS: Definitions = {
   login(command) {
     command

@@ -14,7 +14,6 @@ type Query = Readonly<Record<string, string | undefined>>;
 
 const PAGE_LINES = 1_000;
 
-/** `millrace logs APP` */
 export const COMMANDS: Definitions = {
   logs(command) {
     asks(command, logs, "millrace logs hello --since 10m --search error", "millrace logs hello --follow")

@@ -13,8 +13,8 @@ type Printing = { readonly api: Api; readonly out: Output; readonly app: string;
 /** Prints what a run answered, a stream as it comes; throws when the run failed. */
 export async function printAnswer(printing: Printing, functionName: string): Promise<void> {
   const { api, out, app, answer } = printing;
-  if (String(answer.headers["content-type"]).startsWith("text/event-stream"))
-    return await printStream(printing);
+  const type = String(answer.headers["content-type"]);
+  if (type.startsWith("text/event-stream")) return await printStream(printing);
   const text = await textOf(answer);
   const envelope = readEnvelope(text);
   // With a path after its name, a function answers in a form of its own.

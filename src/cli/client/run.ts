@@ -22,7 +22,6 @@ type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 const LOOK_MS = 500;
 const FUNCTION = /^[A-Za-z]\w*$/;
 
-/** `millrace run FILE[::FUNCTION]` */
 export const COMMANDS: Definitions = {
   run(command) {
     asks(command, run, "millrace run train.py", `millrace run train.py::evaluate --data '{"epochs": 2}'`)

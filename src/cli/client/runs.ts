@@ -15,7 +15,6 @@ type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly 
 
 const RESULT = ',"result":';
 
-/** `millrace runs list|get|tail|cancel` */
 export const COMMANDS: Definitions = {
   runs(command) {
     const sample = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";

@@ -20,7 +20,6 @@ const RESTART = "then restart the replicas that would keep the old values";
 const SCOPE = ["--app <app>", "use this app's secrets instead of the project's"] as const;
 const HIDDEN = "••••••••";
 
-/** `millrace secrets list|set|unset` */
 export const COMMANDS: Definitions = {
   secrets(command) {
     asking(command, "list", "list secrets by name", listSecrets, "--app hello")

@@ -5,7 +5,7 @@ import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { asking, count, seconds, theOne } from "./task.ts";
+import { asking, count, seconds, theOne, YES_OPTION } from "./task.ts";
 import type { Numbers, RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
 type CreateFlags = RemoteFlags &
@@ -23,7 +23,6 @@ const EXPIRES = [
   readExpiry,
 ] as const;
 
-/** `millrace service-accounts create|list|token|rotate|delete` */
 export const COMMANDS: Definitions = {
   "service-accounts"(command) {
     asking(
@@ -71,7 +70,7 @@ export const COMMANDS: Definitions = {
       .option(...EXPIRES);
     asking(command, "delete", "revoke an account; its token stops working", deleteAccount, "ci --yes")
       .argument(...ACCOUNT)
-      .option("--yes", "do not ask for confirmation");
+      .option(...YES_OPTION);
   },
 };
 

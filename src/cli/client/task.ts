@@ -12,7 +12,8 @@ export type RemoteFlags = SiteFlags & { readonly json?: boolean };
 export type Texts<Names extends string> = { readonly [Name in Names]?: string };
 export type Numbers<Names extends string> = { readonly [Name in Names]?: number };
 export type Switches<Names extends string> = { readonly [Name in Names]?: boolean };
-/** The options of a command that asks for confirmation. */
+/** The option of a command that asks for confirmation. */
+export const YES_OPTION = ["--yes", "do not ask for confirmation"] as const;
 export type YesFlags = RemoteFlags & Switches<"yes">;
 
 /** What a command works with. */
@@ -114,10 +115,6 @@ export function oneOf(option: string, words: readonly string[]): (text: string) 
   };
 }
 
+const limit = count("--limit", 1, 9_999_999);
 /** The option of a command that lists entries. */
-export const LIMIT_OPTION = [
-  "--limit <count>",
-  "how many to show at most",
-  count("--limit", 1, 9_999_999),
-  20,
-] as const;
+export const LIMIT_OPTION = ["--limit <count>", "how many to show at most", limit, 20] as const;

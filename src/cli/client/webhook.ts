@@ -17,7 +17,6 @@ import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: number };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };
 
-/** `millrace webhook listen|deliveries|redeliver` */
 export const COMMANDS: Definitions = {
   webhook(command) {
     const listenText = "receive webhooks on this machine, show each and check its signature";

@@ -27,7 +27,6 @@ const BUNDLE_PATH = /(?<![^\s"'])[^\s"']*\/bundles\/p-[a-z0-9]+\/[a-z0-9-]+\/[0-
 type Reload = { readonly isGood: boolean; readonly lines: readonly string[] };
 const UNCHANGED: Reload = { isGood: true, lines: [] };
 
-/** `millrace dev DIR` */
 export const COMMANDS: Definitions = {
   dev(command) {
     command
@@ -67,7 +66,6 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
   }
 }
 
-/** Starts a service in this process, for this machine only. */
 async function startDevService({ dataDir, apiPort, basePort }: DevFlags): Promise<Service> {
   const folder = path.resolve(dataDir);
   mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -26,11 +26,8 @@ export function copyAppLines(
   const floods = new FloodGate<AppLogLine>(LIMITS);
   const tell = ({ first, lineCount }: Flood<AppLogLine>): void => {
     const lines = lineCount === 1 ? "1 line is" : `${lineCount} lines are`;
-    print({
-      ...first,
-      runId: null,
-      text: `[millrace] ${lines} omitted here; \`millrace logs\` shows more`,
-    });
+    const text = `[millrace] ${lines} omitted here; \`millrace logs\` shows more`;
+    print({ ...first, runId: null, text });
   };
   const settling = clock.every(SETTLE_MS, () => {
     for (const flood of floods.settle(clock.monotonic())) tell(flood);

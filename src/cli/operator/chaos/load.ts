@@ -45,7 +45,6 @@ export function resultOf(n: number): number {
 
 /** The runs in the app's file. */
 export class Ledger {
-  /** How often each run began. */
   readonly begins = new Map<string, number>();
   readonly ended = new Set<string>();
   /** The process that executed each run, the latest if there were several. */
@@ -68,7 +67,6 @@ export class Ledger {
     return new Ledger(existsSync(file) ? readFileSync(file, "utf8") : "");
   }
 
-  /** Runs that were executed more than once. */
   get repeated(): number {
     return [...this.begins.values()].filter((count) => count > 1).length;
   }
@@ -83,7 +81,6 @@ type SyncCalls = {
   cut: number;
   /** With a result that is not the function's. */
   wrong: number;
-  /** Never answered at all. */
   stuck: number;
 };
 

@@ -21,7 +21,6 @@ export type Target = {
   /** As the project's owner. */
   readonly api: Api;
   readonly dataDir: string;
-  /** The path of its file. */
   readonly masterKey: string;
   readonly pid: number;
   readonly python: string;
@@ -110,7 +109,6 @@ export class Stage {
     await this.call("hostile", "attack", { code: "os.makedirs(own)", facts: this.facts });
   }
 
-  /** Calls a function of one of the apps. */
   async call(part: Part, functionName: string, body: object = {}): Promise<CallEnd> {
     const { api } = this.target;
     const answer = await api.open("POST", await api.appUrl(this.#nameOf(part), functionName), { body });
@@ -148,7 +146,6 @@ export class Stage {
     return result === "escaped" ? null : String(result);
   }
 
-  /** Removes everything. */
   async clear(): Promise<void> {
     const { api } = this.target;
     const remove = "import shutil; shutil.rmtree(own, ignore_errors=True)";
@@ -211,7 +208,6 @@ const CAST = {
 } as const;
 export type Part = keyof typeof CAST;
 
-/** As `server.py` has it. */
 const SERVER_PORT_IN_CODE = 8000;
 
 const SOURCES = path.join(PYTHON_DIR, "millrace_escape");

@@ -1,4 +1,4 @@
-import { WALL_LEVELS, type WallLevel } from "../../../host/walls/walls.ts";
+import { WALL_LEVELS } from "../../../host/walls/walls.ts";
 import type { Level } from "../../../shapes/installation.ts";
 import { paint, printableName, table } from "../../output.ts";
 import type { Wall } from "./attack.ts";
@@ -39,11 +39,8 @@ export function isSound({ claimed_level, real_level, failures }: Verdict): boole
 
 function isPromised(wall: Wall, claimed: Level, enforced: ReadonlySet<string>): boolean {
   if (wall === "service" || enforced.has(wall)) return true;
-  return isLevel(wall) && claimed !== "none" && WALL_LEVELS.indexOf(wall) <= WALL_LEVELS.indexOf(claimed);
-}
-
-function isLevel(wall: Wall): wall is WallLevel {
-  return (WALL_LEVELS as readonly Wall[]).includes(wall);
+  const levels: readonly string[] = WALL_LEVELS;
+  return levels.includes(wall) && levels.indexOf(wall) <= levels.indexOf(claimed);
 }
 
 function realLevel(all: readonly Tried[]): Level {
