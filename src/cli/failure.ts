@@ -38,10 +38,7 @@ export class Interrupted extends Error {
   }
 }
 
-/**
- * Runs work that Ctrl-C ends: the first aborts the signal and leaves the work time to cancel what it began; a second
- * ends the process.
- */
+/** Runs work until Ctrl-C aborts its signal, so that it can cancel what it began; a second Ctrl-C ends the process. */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const onSignal = (name: "SIGINT" | "SIGTERM"): void => {
@@ -54,7 +51,7 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
   try {
     return await work(controller.signal);
   } catch (error) {
-    // However the work noticed that it was ended, this is why.
+    // The reason, whatever error the abort caused.
     throw controller.signal.aborted ? controller.signal.reason : error;
   } finally {
     process.off("SIGINT", onSignal);

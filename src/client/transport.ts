@@ -121,10 +121,7 @@ export async function jsonOf(response: Response, signal?: AbortSignal): Promise<
   return body;
 }
 
-/**
- * The error with which the service itself refused a request to an app's server; null if the server answered. Read from
- * a copy: the response stays whole.
- */
+/** The service's own refusal of a request to an app's server, read from a copy; null if the server answered. */
 export async function refusalIn(response: Response): Promise<MillraceError | null> {
   const { status, headers } = response;
   const isJson = headers.get("content-type")?.startsWith("application/json") ?? false;

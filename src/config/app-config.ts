@@ -117,26 +117,18 @@ function readDependencies(
   paths: DependenciesConfig["paths"],
   problems: Problems,
 ): DependenciesConfig {
-  const [pip, apt, conda] = DEPENDENCY_KINDS.map((kind) => {
+  const [pip = {}, apt = {}, conda = {}] = DEPENDENCY_KINDS.map((kind): Record<string, string> => {
     const given = findIn(layers, { path: `dependencies.${kind}` });
     // A value that is no table was reported with the shape of its file.
     if (given === undefined || !isTable(given.raw)) return {};
     if (paths[kind]) problems.warn(`dependencies.paths.${kind} is used; ${given.name} is ignored`);
-    return readPackages(given.name, given.raw, problems);
+    const packages = Object.entries(given.raw).map(([name, spec]): [string, string] => {
+      problems.read(packageName, `each name in ${given.name}`, name);
+      return [name, problems.read(versionSpec, `${given.name}.${showKey(name)}`, spec) ?? ""];
+    });
+    return Object.fromEntries(packages);
   });
-  return { pip: pip ?? {}, apt: apt ?? {}, conda: conda ?? {}, paths };
-}
-
-function readPackages(
-  table: string,
-  raw: Readonly<Record<string, unknown>>,
-  problems: Problems,
-): Record<string, string> {
-  const packages = Object.entries(raw).map(([name, spec]): [string, string] => {
-    problems.read(packageName, `each name in ${table}`, name);
-    return [name, problems.read(versionSpec, `${table}.${showKey(name)}`, spec) ?? ""];
-  });
-  return Object.fromEntries(packages);
+  return { pip, apt, conda, paths };
 }
 
 const RUNTIME = { path: "runtime.custom", payload: "runtime" };

@@ -25,10 +25,7 @@ const MANAGEMENT_SHARE = 1 / 8;
 /** Fewer connections than this are worth a warning. */
 const FEW = 1_000;
 
-/**
- * The limits of each listener, so that neither takes what the other needs, and both full leave enough descriptors for
- * the service's own work.
- */
+/** The limits of each listener: neither takes what the other needs, and both full leave the service its descriptors. */
 export function listenerLimits(
   settings: Settings,
   log: Log,

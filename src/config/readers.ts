@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { resolve } from "node:path";
 import { parseDuration, parseSize } from "../kit/units.ts";
 
 /** Turns a raw value into a typed one, and says in words what it takes. */
@@ -86,6 +87,9 @@ export function oneOf<const W extends string>(words: readonly W[]): Reader<W> {
 export function line(maxChars: number): Reader<string> {
   return matching(`text of 1 to ${maxChars} characters on one line`, (text) => text.length <= maxChars);
 }
+
+/** Takes a path; gives it resolved against the working directory. */
+export const resolvedPath: Reader<string> = mapped(line(4096), (path) => resolve(path));
 
 /** Takes text of any number of lines that is not empty. */
 export function block(maxChars: number): Reader<string> {

@@ -72,10 +72,7 @@ type FileText =
   | { readonly kind: "absent" }
   | { readonly kind: "unusable"; readonly reason: string };
 
-/**
- * Reads a configuration file whole. At most 64 KiB are ever read, so doing it synchronously holds the
- * event loop for well under a millisecond.
- */
+/** Reads a configuration file of at most 64 KiB; synchronously, because that takes well under a millisecond. */
 export function readConfigFile(path: string): FileText {
   let descriptor: number;
   try {

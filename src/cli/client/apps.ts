@@ -11,7 +11,7 @@ import type { Numbers, RemoteFlags, Task, YesFlags } from "./task.ts";
 
 type ScaleFlags = RemoteFlags & Numbers<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 
-const MAX_COUNT = 999_999;
+const amount = (option: string): ((text: string) => number) => count(option, 0, 999_999);
 
 export const COMMANDS: Definitions = {
   apps(command) {
@@ -24,13 +24,9 @@ export const COMMANDS: Definitions = {
       scaleApp,
       "hello --min 1 --max 4 --grace 1h",
     )
-      .option("--min <count>", "minimum number of replicas", count("--min", 0, MAX_COUNT))
-      .option("--max <count>", "maximum number of replicas", count("--max", 0, MAX_COUNT))
-      .option(
-        "--concurrency <count>",
-        "how many calls one replica takes at a time",
-        count("--concurrency", 0, MAX_COUNT),
-      )
+      .option("--min <count>", "minimum number of replicas", amount("--min"))
+      .option("--max <count>", "maximum number of replicas", amount("--max"))
+      .option("--concurrency <count>", "how many calls one replica takes at a time", amount("--concurrency"))
       .option("--cooldown <duration>", "how long an idle replica is kept", seconds("--cooldown"))
       .option("--grace <duration>", "how long a run may take", seconds("--grace"));
     asking(command, "rollback <app>", "go back to an earlier version", rollBack, "hello").argument(

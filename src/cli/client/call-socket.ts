@@ -94,10 +94,7 @@ function conclude(out: Output, { code, reason }: SocketEnd): void {
 
 const MAX_REFUSAL_CHARS = 64 * 1024;
 
-/**
- * Opens a WebSocket to a path of an app that is a server, the token in a header; throws the reason if there is none. The
- * signal of the command closes it with a close frame.
- */
+/** Opens a WebSocket to a path of a server app; throws the reason of a refusal. The signal closes it with a close frame. */
 async function openSocket(
   api: Api,
   app: string,

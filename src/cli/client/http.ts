@@ -29,10 +29,7 @@ export class ConnectionError extends CliFailure {
   }
 }
 
-/**
- * Sends one request and resolves with the head of its answer. On `node:http`, because `fetch` gives up after five
- * minutes without a head and a run may take hours.
- */
+/** Sends a request; resolves with the head of its answer. `fetch` gives up after 5 minutes without one, and runs take hours. */
 export async function send(url: string, { body, ...options }: Sending): Promise<Answer> {
   const request = url.startsWith("https:") ? tlsRequest : plainRequest;
   return await new Promise((resolve, reject) => {

@@ -13,6 +13,7 @@ type LogFlags = RemoteFlags &
 type Query = Readonly<Record<string, string | undefined>>;
 
 const PAGE_LINES = 1_000;
+const limit = count("--limit", 1, 9_999_999);
 
 export const COMMANDS: Definitions = {
   logs(command) {
@@ -23,12 +24,7 @@ export const COMMANDS: Definitions = {
       .option("--run <id>", "only lines of this run")
       .option("--container <id>", "only lines of this replica")
       .option("--search <text>", "only lines that contain this text, ignoring case")
-      .option(
-        "--limit <count>",
-        "how many lines to show, counted from the end",
-        count("--limit", 1, 9_999_999),
-        100,
-      );
+      .option("--limit <count>", "how many lines to show, counted from the end", limit, 100);
   },
 };
 

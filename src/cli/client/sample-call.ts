@@ -50,20 +50,12 @@ type SampleCall = {
   readonly values: Readonly<Record<string, unknown>>;
 };
 
+const SCHEMA = z.record(z.string(), z.unknown());
+const CONTENT = z.object({ "application/json": z.object({ schema: SCHEMA }) });
+const PATH = z.object({ post: z.object({ requestBody: z.object({ content: CONTENT }) }) });
 const DOCUMENT = z.object({
-  paths: z.record(
-    z.string(),
-    z.object({
-      post: z.object({
-        requestBody: z.object({
-          content: z.object({
-            "application/json": z.object({ schema: z.record(z.string(), z.unknown()) }),
-          }),
-        }),
-      }),
-    }),
-  ),
-  components: z.object({ schemas: z.record(z.string(), z.record(z.string(), z.unknown())) }),
+  paths: z.record(z.string(), PATH),
+  components: z.object({ schemas: z.record(z.string(), SCHEMA) }),
 });
 
 type Schemas = Readonly<Record<string, JsonSchema>>;

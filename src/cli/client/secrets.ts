@@ -93,10 +93,7 @@ async function finish(task: Task<SecretFlags>, document: object, done: string, s
   out.show({ ...document, ...(restarted && { restarted }) }, () => `${said} ${then}\n`);
 }
 
-/**
- * Restarts the app whose secrets have changed, or every app of the project that has replicas. One that cannot be
- * restarted does not keep the others from it; the failure then says what was done.
- */
+/** Restarts the app, or all of the project that have replicas; tries each before it throws what was and was not done. */
 async function restartAffected(task: Task<SecretFlags>, done: string): Promise<string[]> {
   const { api, flags } = task;
   const restarted: string[] = [];

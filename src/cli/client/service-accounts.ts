@@ -17,6 +17,8 @@ type TokenFlags = RemoteFlags & { readonly user: string; readonly expires?: numb
 type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: number };
 
 const ACCOUNT = ["<account>", "the account's id, or its name if that is unambiguous"] as const;
+const lifetime = seconds("--expires");
+const rate = count("--calls-per-minute", 0, 999_999_999_999_999);
 const EXPIRES = [
   "--expires <time>",
   "a date, an RFC 3339 time, or a duration from now such as 30d",
@@ -42,11 +44,7 @@ export const COMMANDS: Definitions = {
         "with the role call: an origin whose pages may use it; may be repeated",
         collect,
       )
-      .option(
-        "--calls-per-minute <count>",
-        "with the role call: how many calls each end user may make",
-        count("--calls-per-minute", 0, 999_999_999_999_999),
-      )
+      .option("--calls-per-minute <count>", "with the role call: how many calls each end user may make", rate)
       .option(...EXPIRES)
       .option("--description <text>", "a longer description");
     asking(command, "list", "list the project's accounts, including revoked ones", listAccounts);
@@ -59,11 +57,7 @@ export const COMMANDS: Definitions = {
     )
       .argument(...ACCOUNT)
       .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
-      .option(
-        "--expires <duration>",
-        "how long the token works, at most 24h (default: 1h)",
-        seconds("--expires"),
-      );
+      .option("--expires <duration>", "how long the token works, at most 24h (default: 1h)", lifetime);
     asking(command, "rotate", "issue a new token for an account", rotateAccount, "ci --overlap 1h")
       .argument(...ACCOUNT)
       .option("--overlap <duration>", "how long the old token keeps working", seconds("--overlap"), 0)

@@ -17,6 +17,8 @@ import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: number };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };
 
+const state = oneOf("--state", DELIVERY_STATES);
+
 export const COMMANDS: Definitions = {
   webhook(command) {
     const listenText = "receive webhooks on this machine, show each and check its signature";
@@ -36,11 +38,7 @@ export const COMMANDS: Definitions = {
       "--state failed",
     )
       .argument("[run]", "the run whose delivery to show, with its attempts")
-      .option(
-        "--state <state>",
-        `only those: ${DELIVERY_STATES.join(", ")}`,
-        oneOf("--state", DELIVERY_STATES),
-      )
+      .option("--state <state>", `only those: ${DELIVERY_STATES.join(", ")}`, state)
       .option(...LIMIT_OPTION);
     asking(
       command,

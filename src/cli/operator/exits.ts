@@ -47,10 +47,7 @@ export class StopSignals {
     for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => this.#receive(name));
   }
 
-  /**
-   * Waits for a signal, stops the service in order, and exits. Without the explicit exit, the handlers would be removed
-   * first, and a signal that the parent forwards late would kill the process.
-   */
+  /** Waits for a signal, stops the service, and exits: else a signal that the parent forwards late would kill the process. */
   async end(service: Pick<Service, "stop">, onStopped: () => void, onStopping = () => {}): Promise<never> {
     await this.#first.promise;
     onStopping();

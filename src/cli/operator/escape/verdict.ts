@@ -1,6 +1,6 @@
 import { WALL_LEVELS } from "../../../host/walls/walls.ts";
 import type { Level } from "../../../shapes/installation.ts";
-import { paint, printableName, table } from "../../output.ts";
+import { paint, printableName, tableOf } from "../../output.ts";
 import type { Wall } from "./attack.ts";
 import type { Tried } from "./try-attacks.ts";
 
@@ -55,10 +55,14 @@ function realLevel(all: readonly Tried[]): Level {
 /** The result of every attack, for people: a table, and a summary below it. */
 export function verdictText(verdict: Verdict): string {
   const { claimed_level: claimed, real_level: real, tried, stopped, failures, seconds } = verdict;
-  const rows = verdict.attacks.map((row) => [row.kind, row.attack, outcomeOf(row), row.wall]);
   const isSame = claimed === real;
   return [
-    table(["KIND", "ATTACK", "WHAT STOPPED IT", "LEVEL"], rows),
+    tableOf(verdict.attacks, {
+      KIND: ({ kind }) => kind,
+      ATTACK: ({ attack }) => attack,
+      "WHAT STOPPED IT": outcomeOf,
+      LEVEL: ({ wall }) => wall,
+    }),
     `tried         ${tried} in ${seconds} s`,
     `stopped       ${stopped}`,
     `claimed level ${claimed}`,
