@@ -135,23 +135,18 @@ export function tomlLayer(text: string, fileName: string, problems: Problems): L
 
 /** The strongest layer's value. */
 export function findIn(layers: readonly Layer[], key: Parameters<Layer>[0]): Given | undefined {
-  for (const layer of layers) {
-    const given = layer(key);
-    if (given !== undefined) return given;
-  }
-  return undefined;
+  return layers.map((layer) => layer(key)).find((given) => given !== undefined);
 }
 
 const GRACE_PATH = `scaling.${TOP_LEVEL_KEY}`;
 
 /** The grace periods in the file, the one that counts first. */
 function gracePeriods(file: RawTable, tables: RawTable, prefix: string): Given[] {
-  const sources: Given[] = [
+  return [
     { name: prefix + GRACE_PATH, raw: lookUp(tables, GRACE_PATH) },
     { name: prefix + TOP_LEVEL_KEY, raw: tables[TOP_LEVEL_KEY] },
     { name: TOP_LEVEL_KEY, raw: prefix === "" ? undefined : file[TOP_LEVEL_KEY] },
-  ];
-  return sources.filter(({ raw }) => raw !== undefined);
+  ].filter(({ raw }) => raw !== undefined);
 }
 
 function lookUp(table: RawTable, path: string): unknown {

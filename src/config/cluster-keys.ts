@@ -68,13 +68,10 @@ const rayResources: Reader<Readonly<Record<string, number>>> = mapped(
     ),
     MAX_RAY_RESOURCES,
   ),
-  (pairs) =>
-    Object.fromEntries(
-      pairs.map((pair) => {
-        const [name = "", amount] = pair.split("=");
-        return [name, Number(amount)];
-      }),
-    ),
+  (pairs) => {
+    const split = pairs.map((pair) => pair.split("="));
+    return Object.fromEntries(split.map(([name, amount]) => [name, Number(amount)]));
+  },
 );
 
 /** Postgres, and what several services share. */

@@ -42,9 +42,9 @@ export const podOverrides: Reader<PodOverrides> = {
     if (Object.keys(annotations).some((name) => WALLS.test(name))) return undefined;
     // A host's users are kept out of pods, never let in.
     const isSafe = Object.keys(spec).every((name) => SPEC_FIELDS.has(name)) && spec["hostUsers"] !== true;
-    return isSafe && isGrace(spec["terminationGracePeriodSeconds"])
-      ? { labels, annotations, spec }
-      : undefined;
+    const { terminationGracePeriodSeconds: grace } = spec;
+    const isGrace = grace === undefined || (Number.isInteger(grace) && Number(grace) >= LEAST_GRACE_SECONDS);
+    return isSafe && isGrace ? { labels, annotations, spec } : undefined;
   },
 };
 
@@ -54,10 +54,6 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isGrace(seconds: unknown): boolean {
-  return seconds === undefined || (Number.isInteger(seconds) && Number(seconds) >= LEAST_GRACE_SECONDS);
 }
 
 function isOthersMap(value: unknown): value is Record<string, string> {

@@ -45,8 +45,8 @@ async function inviteMember({ api, flags, out }: Task<InviteFlags>, email: strin
   const made = await api.ask(MADE_INVITATION, "POST", await api.path("invitations"), { body });
   // The link alone on stdout, so that a script can take it.
   out.show(made, () => (made.inviteUrl === null ? "" : `${made.inviteUrl}\n`));
-  const what =
-    made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "it is shown only once, so pass it on";
+  const mailed = `mailed to ${printable(made.email)}`;
+  const what = made.inviteUrl === null ? mailed : "it is shown only once, so pass it on";
   out.note(`invitation ${made.id}, role ${made.role}, expires ${made.expiresAt}; ${what}.`);
 }
 

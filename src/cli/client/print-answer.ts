@@ -117,7 +117,7 @@ function mayBeRefusal({ status, headers }: Answer): boolean {
   return status >= 400 && isJson && Number(headers["content-length"]) <= MAX_REFUSAL_BYTES;
 }
 
-/** Prints bytes as they come, no faster than they are taken; a terminal gets them as text that cannot steer it. */
+/** Prints bytes as they come, at the reader's pace; a terminal gets them as text that cannot steer it. */
 async function printBytes({ body }: Answer): Promise<void> {
   const decoder = process.stdout.isTTY ? new TextDecoder() : null;
   let last = LINE_END;

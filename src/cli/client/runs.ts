@@ -23,20 +23,15 @@ export const COMMANDS: Definitions = {
       .option(...LIMIT_OPTION)
       .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`, oneOf("--status", RUN_STATES))
       .option("--async", "only async runs");
-    asking(
-      command,
-      "get <app> <run>",
-      "show a run, and its result once it has ended",
-      getRun,
-      `hello ${sample}`,
+    const showing = "show a run, and its result once it has ended";
+    asking(command, "get <app> <run>", showing, getRun, `hello ${sample}`);
+    const tailing = "print what a run yields, from the beginning to the end";
+    asking(command, "tail <app> <run>", tailing, tailRun, `counter ${sample}`).option(
+      "--after <number>",
+      "skip this many messages",
+      count("--after", 0, 999_999_999_999_999),
+      0,
     );
-    asking(
-      command,
-      "tail <app> <run>",
-      "print what a run yields, from the beginning to the end",
-      tailRun,
-      `counter ${sample}`,
-    ).option("--after <number>", "skip this many messages", count("--after", 0, 999_999_999_999_999), 0);
     asking(command, "cancel <app> <run>", "cancel a queued or running run", cancelRun, `hello ${sample}`);
   },
 };

@@ -70,16 +70,8 @@ export const COMMANDS: Definitions = {
 
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
   const { role, description, app: apps, function: functions, origin: origins, callsPerMinute } = flags;
-  const body = {
-    name,
-    role,
-    description,
-    apps,
-    functions,
-    origins,
-    callsPerMinute,
-    expiresAt: flags.expires,
-  };
+  const limits = { apps, functions, origins, callsPerMinute };
+  const body = { name, role, description, ...limits, expiresAt: flags.expires };
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body }));
 }
 

@@ -60,7 +60,7 @@ export function asks<Flags extends RemoteFlags>(
   return examples(command, ...lines).action(withService(work));
 }
 
-/** Makes an action of such work. */
+/** The action that does the work. */
 export function withService<Flags extends RemoteFlags>(
   work: Work<Flags>,
 ): (...given: unknown[]) => Promise<void> {

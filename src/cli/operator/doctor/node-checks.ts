@@ -70,7 +70,7 @@ function homeOf(dataDir: string): string | null {
   }
 }
 
-/** Why nothing takes connections at an address; null when something does. */
+/** Why an address takes no connections; null if it does. */
 async function whyUnreached(url: string): Promise<string | null> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: bare(hostname), port: Number(port) });
@@ -80,12 +80,10 @@ async function whyUnreached(url: string): Promise<string | null> {
   }).finally(() => socket.destroy());
 }
 
-/** Why a name leads nowhere; null when it leads somewhere. */
+/** Why a name does not resolve; null if it does. */
 async function whyUnknown(url: string): Promise<string | null> {
-  return await lookup(bare(new URL(url).hostname)).then(
-    () => null,
-    (error: Error) => error.message,
-  );
+  const found = lookup(bare(new URL(url).hostname)).then(() => null);
+  return await found.catch((error: Error) => error.message);
 }
 
 function bare(hostname: string): string {

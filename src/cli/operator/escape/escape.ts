@@ -98,13 +98,6 @@ async function attack(
 function keep(dataDir: string, verdict: Verdict): void {
   if (!existsSync(dataDir)) return;
   const { claimed_level: claimed, real_level: real, tried, stopped, failures } = verdict;
-  writeEscapeReport(dataDir, {
-    at: new Date().toISOString(),
-    version: VERSION,
-    claimed,
-    real,
-    tried,
-    stopped,
-    failures: failures.slice(0, KEPT_FAILURES),
-  });
+  const kept = { claimed, real, tried, stopped, failures: failures.slice(0, KEPT_FAILURES) };
+  writeEscapeReport(dataDir, { at: new Date().toISOString(), version: VERSION, ...kept });
 }
