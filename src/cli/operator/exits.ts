@@ -18,14 +18,14 @@ const MAX_LOGGED = 20;
 export function spreadLastNet(log: Log): (service: Pick<Service, "stop">) => void {
   let held: Pick<Service, "stop"> | null = null;
   let count = 0;
-  const end = (): never => process.exit(EXIT.fault);
+  const end: () => never = () => process.exit(EXIT.fault);
   // The log has no reader any more, and another process would have none either.
   process.stderr.on("error", () => process.exit(EXIT.failure));
   process.on("uncaughtException", (thrown) => {
     count += 1;
     if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "uncaught error: the service is shutting down");
     if (count > 1) return;
-    if (!held) return end();
+    if (!held) end();
     setTimeout(end, LAST_MS);
     void held
       .stop(GRACE_MS)
