@@ -14,10 +14,7 @@ export class SilentServiceError extends Error {
   }
 }
 
-/**
- * Asks the service that runs on a data directory; null if none does. Waits as long as heartbeats arrive, and throws
- * `SilentServiceError` when they stop.
- */
+/** Asks the service on a data directory; null if none runs. Throws `SilentServiceError` when its heartbeats stop. */
 export async function askService(
   dataDir: string,
   name: keyof ControlRequests,

@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import { usage } from "./failure.ts";
 import { type Definitions, examples } from "./options.ts";
 
-/** `millrace completion bash|zsh|fish` */
 export const COMMANDS: Definitions = {
   completion(command) {
     const shells = Object.keys(SCRIPTS).join(", ");
@@ -43,10 +42,7 @@ function optionsOf(command: Command): { long: string; description: string; requi
   return [...own, { long: "--help", description: "show help", required: false }];
 }
 
-/**
- * Code of bash and zsh that finds what may be typed next. Commands are recognised from left to right; other words, and
- * options, do not change the level.
- */
+/** Code of bash and zsh that finds what may be typed next. Only the names of commands change the level. */
 function findNext(nodes: readonly CommandNode[]): string {
   const paths = nodes.filter(({ path }) => path !== "").map(({ path }) => `"${path}"`);
   const cases = nodes.map(({ path, command }) => {

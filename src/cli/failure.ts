@@ -4,7 +4,6 @@ export const EXIT = { failure: 1, usage: 2, fault: 70, interrupted: 130, termina
 export type FailureDetail = {
   /** The command that helps, or what to do. */
   readonly hint?: string;
-  /** Several faults at once, a sentence each. */
   readonly details?: readonly string[];
   readonly code?: string;
   readonly requestId?: string;
@@ -39,10 +38,7 @@ export class Interrupted extends Error {
   }
 }
 
-/**
- * Runs work that Ctrl-C ends: the first aborts the signal and leaves the work time to cancel what it began; a second
- * ends the process.
- */
+/** Runs work until Ctrl-C aborts its signal, so that it can cancel what it began; a second Ctrl-C ends the process. */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const onSignal = (name: "SIGINT" | "SIGTERM"): void => {
@@ -55,7 +51,7 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
   try {
     return await work(controller.signal);
   } catch (error) {
-    // However the work noticed that it was ended, this is why.
+    // The reason, whatever error the abort caused.
     throw controller.signal.aborted ? controller.signal.reason : error;
   } finally {
     process.off("SIGINT", onSignal);

@@ -41,7 +41,6 @@ export class Output {
     process.stderr.write(`${paint("dim", pastable(printable(text), this.#flags), process.stderr)}\n`);
   }
 
-  /** Warns on stderr. */
   warn(text: string): void {
     if (!this.isJson)
       process.stderr.write(`${paint("yellow", "warning:", process.stderr)} ${printable(text)}\n`);
@@ -50,22 +49,14 @@ export class Output {
 
 const GAP = "  ";
 
-/** Entries as a table. */
-export function tableOf<Entry>(entries: readonly Entry[], columns: Columns<Entry>): string {
-  const cells = Object.values(columns);
-  return table(
-    Object.keys(columns),
-    entries.map((entry) => cells.map((cell) => cell(entry))),
-  );
-}
-
 /** Rows with aligned columns under dim headings; on a terminal each line is cut to its width. Cells cannot steer it. */
-export function table(
-  headings: readonly string[],
-  given: readonly (readonly string[])[],
+export function tableOf<Entry>(
+  entries: readonly Entry[],
+  columns: Columns<Entry>,
   width: number | undefined = process.stdout.isTTY ? process.stdout.columns : undefined,
 ): string {
-  const rows = given.map((row) => row.map(printableCell));
+  const headings = Object.keys(columns);
+  const rows = entries.map((entry) => Object.values(columns).map((cell) => printableCell(cell(entry))));
   const widths = headings.map((heading, index) =>
     Math.max(heading.length, ...rows.map((row) => lengthOf(row[index] ?? ""))),
   );

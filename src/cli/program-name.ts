@@ -19,7 +19,7 @@ export function programName(
   return shellWord(relative.includes("/") ? relative : `./${relative}`);
 }
 
-/** Options that say which service is meant; what is no text was not given. */
+/** Options that name the service; a value that is no text was not given. */
 type SiteOptions = { readonly url?: unknown; readonly project?: unknown; readonly dataDir?: unknown };
 
 /** Commands in a hint that take these options, with their subcommand. */

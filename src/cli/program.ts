@@ -6,13 +6,16 @@ import { type Definitions, examples, JSON_OPTION } from "./options.ts";
 import { Output, printable } from "./output.ts";
 import { pastable } from "./program-name.ts";
 
-/** Stands for every command. */
+/** Every command. */
 export const ALL = "*";
 
 /** Loads the file that defines a command, only when it is needed: the program starts quickly. */
 type Load = () => Promise<{ readonly COMMANDS: Definitions }> | { readonly COMMANDS: Definitions };
 
 const operator: Load = () => import("./operator/commands.ts");
+const bench: Load = () => import("./client/bench.ts");
+const nodes: Load = () => import("./client/nodes.ts");
+const webhook: Load = () => import("./client/webhook.ts");
 
 /** Every command, in the order of the help. */
 const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary: string, load: Load])[]>> = {
@@ -32,11 +35,7 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
     ["containers", "list the replicas of an app", () => import("./client/apps.ts")],
     ["secrets", "manage encrypted environment variables of apps", () => import("./client/secrets.ts")],
     ["files", "manage files in the project's persistent storage", () => import("./client/files.ts")],
-    [
-      "webhook",
-      "receive webhooks here, list deliveries and send them again",
-      () => import("./client/webhook.ts"),
-    ],
+    ["webhook", "receive webhooks here, list deliveries and send them again", webhook],
   ],
   "The service itself": [
     ["start", "run the service with the example apps, and print calls to try", operator],
@@ -47,17 +46,9 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
     ["backup", "save everything to one file, even while the service runs", operator],
     ["restore", "restore a data directory from a backup", operator],
     ["storage", "show how much disk each project uses, and the limits", operator],
-    [
-      "nodes",
-      "list the services of an installation, and take one out of use",
-      () => import("./client/nodes.ts"),
-    ],
+    ["nodes", "list the services of an installation, and take one out of use", nodes],
     ["doctor", "check everything the service depends on, and say what to do", operator],
-    [
-      "bench",
-      "measure calls per second and latency of the running service",
-      () => import("./client/bench.ts"),
-    ],
+    ["bench", "measure calls per second and latency of the running service", bench],
   ],
   "Who and where": [
     ["login", "sign in to a service", () => import("./client/login.ts")],

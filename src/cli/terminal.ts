@@ -23,7 +23,6 @@ export class Progress {
     this.#timer = setInterval(() => this.#draw(), REDRAW_MS).unref();
   }
 
-  /** Changes the text. */
   set(text: string): void {
     this.#text = text;
   }
@@ -36,7 +35,6 @@ export class Progress {
     this.set(`${cells} ${Math.floor(share * 100)}%  ${bytes(doneBytes)} of ${bytes(ofBytes)}`);
   }
 
-  /** Removes the line. */
   end(): void {
     clearInterval(this.#timer);
     if (this.#isShown) process.stderr.write("\r\u{1b}[K");

@@ -98,10 +98,8 @@ export class Run<T = unknown> {
   }
 
   async #get(what: string, headers: Record<string, string | null>, signal?: AbortSignal): Promise<Response> {
-    return await this.#transport.send(this.app, `runs/${encodeURIComponent(this.id)}${what}`, {
-      headers,
-      signal,
-    });
+    const path = `runs/${encodeURIComponent(this.id)}${what}`;
+    return await this.#transport.send(this.app, path, { headers, signal });
   }
 }
 

@@ -11,28 +11,15 @@ import { type Answer, jsonOf, lost, type Transport } from "./transport.ts";
  * since; a reader resumes after the number and skips those.
  */
 export class Position {
-  #event = 0;
-  #messages = 0;
+  /** The last yield that was received whole; 0 for none. */
+  event = 0;
+  /** Messages received after that one. */
+  messages = 0;
   #toSkip = 0;
 
-  /** The last yield that was received whole; 0 for none. */
-  get event(): number {
-    return this.#event;
-  }
-
-  /** Messages received after that one. */
-  get messages(): number {
-    return this.#messages;
-  }
-
-  /** A message of the live stream was received. */
-  takeLive(): void {
-    this.#messages += 1;
-  }
-
   /** `…/events` is read from here on. */
-  goOn(): void {
-    this.#toSkip = this.#messages;
+  resume(): void {
+    this.#toSkip = this.messages;
   }
 
   /** Takes a message of `…/events` with its number, if it has one; returns whether it is new. */
@@ -40,9 +27,9 @@ export class Position {
     const isNew = this.#toSkip === 0;
     if (!isNew) this.#toSkip -= 1;
     if (event !== null) {
-      this.#event = event;
-      this.#messages = this.#toSkip;
-    } else if (isNew) this.#messages += 1;
+      this.event = event;
+      this.messages = this.#toSkip;
+    } else if (isNew) this.messages += 1;
     return isNew;
   }
 }
@@ -56,10 +43,8 @@ export type ReadOptions = {
   readonly idleSeconds?: number;
 };
 
-type StreamOptions = ReadOptions & {
-  /** Whether leaving the stream cancels the run. */
-  readonly isOwner: boolean;
-};
+/** An owner's run is cancelled when it leaves the stream. */
+type StreamOptions = ReadOptions & { readonly isOwner: boolean };
 
 /** The end of a run, as `…/events` tells it. */
 type End = {
@@ -68,8 +53,6 @@ type End = {
   readonly statusCode: number | null;
   readonly error: { readonly code: string; readonly message: string } | null;
 };
-
-type Sifted = { fresh: Message[]; end: End | null; error: MillraceError | null };
 
 /**
  * The chunks that a function yields, as texts, in order, each once. A connection that breaks is resumed where it broke.
@@ -188,7 +171,7 @@ export class RunStream implements AsyncIterable<string> {
       for await (const batch of this.#read(response)) {
         if (last) batch.unshift(last);
         last = this.#errorIn(batch.at(-1)) ? (batch.pop() ?? null) : null;
-        for (let i = 0; i < batch.length; i++) this.#position.takeLive();
+        this.#position.messages += batch.length;
         if (batch.length > 0) yield batch;
       }
     } catch (error) {
@@ -197,7 +180,7 @@ export class RunStream implements AsyncIterable<string> {
     }
     const error = this.#errorIn(last);
     if (!error) return broken;
-    // The run may continue on another node, or have ended: it is asked.
+    // The run may continue on another node, or have ended.
     if (error.code === "node_lost") return this.#lost("connection_lost", error.message, error);
     this.#isOver = true;
     throw error;
@@ -210,9 +193,8 @@ export class RunStream implements AsyncIterable<string> {
   }
 
   /**
-   * What is missing of an answer that ended. A proxy may turn a broken connection into a proper end, so the run itself
-   * is asked for the messages after the last. Unknown where a yield was several messages: then the number of
-   * messages may be larger than that of the last yield.
+   * Whether messages are missing after an answer ended: a proxy may turn a broken connection into a proper end.
+   * Unknown where a yield was several messages: their number may be larger than that of the last yield.
    */
   async #rest(): Promise<"none" | "more" | "unknown"> {
     const { messages } = this.#position;
@@ -235,7 +217,7 @@ export class RunStream implements AsyncIterable<string> {
     return end ? "none" : "more";
   }
 
-  /** What is missing of an answer that ended, found by reading from the beginning. */
+  /** The missing messages, found by reading from the beginning. */
   async *#searched(): AsyncGenerator<Message[], void, void> {
     let isFound = false;
     try {
@@ -245,7 +227,7 @@ export class RunStream implements AsyncIterable<string> {
       }
     } catch (error) {
       const isGone = error instanceof ConnectionLost && error.code === "stream_lost";
-      // The beginning is no longer stored, so nothing speaks against the end of the answer.
+      // The beginning is no longer stored, so the answer counts as whole.
       if (isFound || !isGone) throw error;
       this.#isOver = true;
     }
@@ -261,7 +243,7 @@ export class RunStream implements AsyncIterable<string> {
         const response = await this.#attach(this.#position.event);
         // There is no end message: the rest is not stored.
         if (response.status === 204) throw this.#notKept();
-        this.#position.goOn();
+        this.#position.resume();
         for await (const batch of this.#read(response)) {
           const { fresh, end, error } = this.#sift(batch, response);
           if (fresh.length > 0) yield fresh;
@@ -283,7 +265,7 @@ export class RunStream implements AsyncIterable<string> {
   }
 
   /** The messages that are new, up to the end, or to an error in its place. */
-  #sift(batch: readonly Message[], response: Response): Sifted {
+  #sift(batch: readonly Message[], response: Response) {
     const fresh: Message[] = [];
     for (const message of batch) {
       const end = this.#endIn(message);

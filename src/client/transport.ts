@@ -52,10 +52,7 @@ export class Transport {
     const all = new Headers();
     for (const [name, value] of Object.entries(headers)) if (value !== null) all.set(name, value);
     if (body !== undefined) all.set("content-type", "application/json");
-    const init: RequestInit = { method, headers: all };
-    if (body !== undefined) init.body = body;
-    if (signal) init.signal = signal;
-    return await this.fetch(app, path, init);
+    return await this.fetch(app, path, { method, headers: all, body: body ?? null, signal: signal ?? null });
   }
 
   /** Sends any request to an app, with the token. */
@@ -79,10 +76,9 @@ export class Transport {
   /** Cancels a run; false if it has already ended. */
   async cancel(app: string, runId: string): Promise<boolean> {
     const signal = AbortSignal.timeout(CANCEL_MS);
+    const path = `runs/${encodeURIComponent(runId)}/cancel`;
     try {
-      await jsonOf(
-        await this.send(app, `runs/${encodeURIComponent(runId)}/cancel`, { method: "POST", signal }),
-      );
+      await jsonOf(await this.send(app, path, { method: "POST", signal }));
       return true;
     } catch (error) {
       if (error instanceof MillraceError && error.code === "run_finished") return false;
@@ -103,7 +99,6 @@ export class Transport {
   }
 }
 
-/** The whole body as text. */
 async function textOf(response: Response, signal?: AbortSignal): Promise<string> {
   try {
     return await response.text();
@@ -126,10 +121,7 @@ export async function jsonOf(response: Response, signal?: AbortSignal): Promise<
   return body;
 }
 
-/**
- * The error with which the service itself refused a request to an app's server; null if the server answered. Read from
- * a copy: the response stays whole.
- */
+/** The service's own refusal of a request to an app's server, read from a copy; null if the server answered. */
 export async function refusalIn(response: Response): Promise<MillraceError | null> {
   const { status, headers } = response;
   const isJson = headers.get("content-type")?.startsWith("application/json") ?? false;

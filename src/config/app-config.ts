@@ -1,15 +1,7 @@
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
-
 import type { AppConfig, CustomRuntimeConfig, DependenciesConfig } from "../model/app-config.ts";
-import {
-  EXPERIMENTAL_IGNORED,
-  findIn,
-  partnerIn,
-  partnerOf,
-  partnerRefusal,
-  payloadLayer,
-  tomlLayer,
-} from "./app-shape.ts";
+import { findIn, partnerOf, partnerRefusal, PARTNERS, payloadLayer, tomlLayer } from "./app-shape.ts";
 import type { Layer } from "./app-shape.ts";
 import { isTable, readConfigFile } from "./toml.ts";
 import {
@@ -26,25 +18,26 @@ import { LIMITS_KEYS } from "./keys/limits.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { ConfigError, Problems, showKey } from "./problems.ts";
 
-/** The text of an app's configuration file. */
-export type AppConfigFile = { readonly text: string; readonly fileName: string };
-
 /** Where an app's configuration comes from: payload over `cerebrium_toml` in it over file over defaults. */
-export type AppConfigSources = {
+type AppConfigSources = {
   /** The body of a deploy call, unchecked. */
   readonly payload?: unknown;
-  readonly toml?: AppConfigFile | undefined;
-  readonly host: Host;
+  readonly toml?: { readonly text: string; readonly fileName: string } | undefined;
+  /** This machine if absent. */
+  readonly host?: Host;
 };
 
 const FILE_NAMES = ["millrace.toml", "cerebrium.toml"] as const;
 const SUBJECT = "The app's configuration";
+const EXPERIMENTAL_IGNORED =
+  "[experimental] is ignored: its keys are for the hosted platform. Replicas here start as forks of a process that has imported the app, without a checkpoint";
 
 /** Reads an app's whole configuration; throws one ConfigError with all problems. */
 export function readAppConfig(sources: AppConfigSources): { config: AppConfig; warnings: string[] } {
   const problems = new Problems();
   const layers = layersOf(sources, problems);
-  const read = <C>(keys: AppKeys<C>): C => readTable(keys, layers, sources.host, problems);
+  const { host = { cpuCount: availableParallelism() } } = sources;
+  const read = <C>(keys: AppKeys<C>): C => readTable(keys, layers, host, problems);
   const deployment = read(DEPLOYMENT_KEYS);
   const hardware = read(HARDWARE_KEYS);
   const scaling = read(SCALING_KEYS);
@@ -72,9 +65,12 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
   return { config, warnings: problems.warnings };
 }
 
-/** The configuration file in an app's folder: `millrace.toml` before `cerebrium.toml`; absent when there is none. */
-export function findAppConfig(dir: string): { toml: AppConfigFile | undefined; warnings: string[] } {
-  const found: AppConfigFile[] = [];
+/** Reads the configuration of the app in a folder: `millrace.toml` before `cerebrium.toml`, and neither is fine. */
+export function loadAppConfig(
+  dir: string,
+  sources: Omit<AppConfigSources, "toml"> = {},
+): { config: AppConfig; warnings: string[] } {
+  const found: NonNullable<AppConfigSources["toml"]>[] = [];
   for (const fileName of FILE_NAMES) {
     const file = readConfigFile(join(dir, fileName));
     if (file.kind === "text") found.push({ text: file.text, fileName });
@@ -82,18 +78,9 @@ export function findAppConfig(dir: string): { toml: AppConfigFile | undefined; w
       throw new ConfigError(SUBJECT, [`${fileName} ${file.reason}`]);
     }
   }
-  const warnings = found.length > 1 ? [`${FILE_NAMES[0]} is used; ${FILE_NAMES[1]} is ignored`] : [];
-  return { toml: found[0], warnings };
-}
-
-/** Finds and reads the configuration of the app in a folder. */
-export function loadAppConfig(
-  dir: string,
-  sources: Omit<AppConfigSources, "toml">,
-): { config: AppConfig; warnings: string[] } {
-  const found = findAppConfig(dir);
-  const { config, warnings } = readAppConfig({ ...sources, toml: found.toml });
-  return { config, warnings: [...found.warnings, ...warnings] };
+  const ignored = found.length > 1 ? [`${FILE_NAMES[0]} is used; ${FILE_NAMES[1]} is ignored`] : [];
+  const { config, warnings } = readAppConfig({ ...sources, toml: found[0] });
+  return { config, warnings: [...ignored, ...warnings] };
 }
 
 /** Strongest first. */
@@ -130,26 +117,18 @@ function readDependencies(
   paths: DependenciesConfig["paths"],
   problems: Problems,
 ): DependenciesConfig {
-  const [pip, apt, conda] = DEPENDENCY_KINDS.map((kind) => {
+  const [pip = {}, apt = {}, conda = {}] = DEPENDENCY_KINDS.map((kind): Record<string, string> => {
     const given = findIn(layers, { path: `dependencies.${kind}` });
-    // A dependency table that is none was reported with the shape of its file.
+    // A value that is no table was reported with the shape of its file.
     if (given === undefined || !isTable(given.raw)) return {};
     if (paths[kind]) problems.warn(`dependencies.paths.${kind} is used; ${given.name} is ignored`);
-    return readPackages(given.name, given.raw, problems);
+    const packages = Object.entries(given.raw).map(([name, spec]): [string, string] => {
+      problems.read(packageName, `each name in ${given.name}`, name);
+      return [name, problems.read(versionSpec, `${given.name}.${showKey(name)}`, spec) ?? ""];
+    });
+    return Object.fromEntries(packages);
   });
-  return { pip: pip ?? {}, apt: apt ?? {}, conda: conda ?? {}, paths };
-}
-
-function readPackages(
-  table: string,
-  raw: Readonly<Record<string, unknown>>,
-  problems: Problems,
-): Record<string, string> {
-  const packages = Object.entries(raw).map(([name, spec]): [string, string] => {
-    problems.read(packageName, `each name in ${table}`, name);
-    return [name, problems.read(versionSpec, `${table}.${showKey(name)}`, spec) ?? ""];
-  });
-  return Object.fromEntries(packages);
+  return { pip, apt, conda, paths };
 }
 
 const RUNTIME = { path: "runtime.custom", payload: "runtime" };
@@ -164,7 +143,7 @@ function readCustomRuntime(
   const isNamed = given?.name === RUNTIME.payload;
   const partner = isNamed
     ? partnerOf(given.raw)
-    : partnerIn((path) => findIn(layers, { path }) !== undefined);
+    : PARTNERS.find((name) => findIn(layers, { path: `runtime.${name}` }) !== undefined);
   if (partner !== undefined) {
     problems.add(partnerRefusal(isNamed ? `runtime = "${partner}"` : `[runtime.${partner}]`));
     return null;

@@ -8,17 +8,11 @@ import { nearest, type Problems } from "./problems.ts";
 import { isTable, parseToml, type RawTable } from "./toml.ts";
 
 /** Runtimes of the hosted original that belong to its partners. */
-const PARTNERS = ["deepgram", "rime"] as const;
-type Partner = (typeof PARTNERS)[number];
+export const PARTNERS = ["deepgram", "rime"] as const;
 
-/** Whose runtime that is, where it is a partner's. */
-export function partnerOf(runtime: unknown): Partner | undefined {
+/** The partner that has a runtime, if any. */
+export function partnerOf(runtime: unknown): (typeof PARTNERS)[number] | undefined {
   return PARTNERS.find((name) => name === runtime);
-}
-
-/** The partner whose table there is, if any. */
-export function partnerIn(hasTable: (path: string) => boolean): Partner | undefined {
-  return PARTNERS.find((name) => hasTable(`runtime.${name}`));
 }
 
 /** Why a partner's runtime is not served, and what to do; `name` is what asked for it. */
@@ -28,10 +22,6 @@ export function partnerRefusal(name: string): string {
     "remove it, and call the partner's own API from a function in main.py"
   );
 }
-
-/** What is said of `[experimental]`. */
-export const EXPERIMENTAL_IGNORED =
-  "[experimental] is ignored: its keys are for the hosted platform. Replicas here start as forks of a process that has imported the app, without a checkpoint";
 
 /** Every key of the app's configuration, in the order of the documentation. */
 export const APP_KEYS: readonly AppKey<unknown>[] = [
@@ -54,17 +44,6 @@ type Shape = "value" | "open" | Map<string, Shape>;
 const SHAPE = shapeOf(APP_KEYS.map(({ path }) => path));
 
 /** Reports values that should be tables, and warns of unknown keys. */
-function checkShape(file: RawTable, problems: Problems): void {
-  const root = file[ROOT_TABLE];
-  if (root === undefined) return checkTable(file, SHAPE, "", "", problems);
-  for (const key of Object.keys(file)) {
-    if (key === ROOT_TABLE || key === TOP_LEVEL_KEY) continue;
-    problems.unknown(key, () => suggestion([], key, `${ROOT_TABLE}.`));
-  }
-  if (!isTable(root)) return problems.misfit(ROOT_TABLE, "a table", root);
-  checkTable(root, SHAPE, "", `${ROOT_TABLE}.`, problems);
-}
-
 function checkTable(
   table: RawTable,
   shape: Map<string, Shape>,
@@ -132,10 +111,16 @@ export function payloadLayer(payload: RawTable): Layer {
 export function tomlLayer(text: string, fileName: string, problems: Problems): Layer | null {
   const file = parseToml(text, fileName, problems);
   if (file === null) return null;
-  checkShape(file, problems);
   const root = file[ROOT_TABLE];
   const prefix = root === undefined ? "" : `${ROOT_TABLE}.`;
   const tables = root === undefined ? file : isTable(root) ? root : {};
+  if (root !== undefined) {
+    for (const key of Object.keys(file))
+      if (key !== ROOT_TABLE && key !== TOP_LEVEL_KEY)
+        problems.unknown(key, () => suggestion([], key, prefix));
+    if (!isTable(root)) problems.misfit(ROOT_TABLE, "a table", root);
+  }
+  checkTable(tables, SHAPE, "", prefix, problems);
   const grace = gracePeriods(file, tables, prefix);
   if (grace.length > 1) {
     const [used, ...others] = grace.map(({ name }) => name);
@@ -150,23 +135,18 @@ export function tomlLayer(text: string, fileName: string, problems: Problems): L
 
 /** The strongest layer's value. */
 export function findIn(layers: readonly Layer[], key: Parameters<Layer>[0]): Given | undefined {
-  for (const layer of layers) {
-    const given = layer(key);
-    if (given !== undefined) return given;
-  }
-  return undefined;
+  return layers.map((layer) => layer(key)).find((given) => given !== undefined);
 }
 
 const GRACE_PATH = `scaling.${TOP_LEVEL_KEY}`;
 
-/** Everywhere the file gives the grace period, the place that counts first. */
+/** The grace periods in the file, the one that counts first. */
 function gracePeriods(file: RawTable, tables: RawTable, prefix: string): Given[] {
-  const sources: Given[] = [
+  return [
     { name: prefix + GRACE_PATH, raw: lookUp(tables, GRACE_PATH) },
     { name: prefix + TOP_LEVEL_KEY, raw: tables[TOP_LEVEL_KEY] },
     { name: TOP_LEVEL_KEY, raw: prefix === "" ? undefined : file[TOP_LEVEL_KEY] },
-  ];
-  return sources.filter(({ raw }) => raw !== undefined);
+  ].filter(({ raw }) => raw !== undefined);
 }
 
 function lookUp(table: RawTable, path: string): unknown {

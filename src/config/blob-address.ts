@@ -30,7 +30,6 @@ export const blobAddress: Reader<BlobAddress> = {
   expects:
     "a whole path, or an address such as s3://bucket/prefix?endpoint=https://s3.example.com&region=eu-1",
   read: (raw) => (typeof raw === "string" && raw.length <= MAX_CHARS ? readAddress(raw) : undefined),
-  fromText: (text) => text,
 };
 
 function readAddress(text: string): BlobAddress | undefined {

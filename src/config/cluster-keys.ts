@@ -1,10 +1,20 @@
-import { isAbsolute, resolve } from "node:path";
+import { isAbsolute } from "node:path";
 import { blobAddress } from "./blob-address.ts";
 import { podOverrides } from "./pod-overrides.ts";
-import { integer, line, listOf, mapped, matching, oneOf, optional, publicUrl, setting } from "./readers.ts";
+import {
+  integer,
+  line,
+  listOf,
+  mapped,
+  matching,
+  oneOf,
+  optional,
+  publicUrl,
+  setting,
+  resolvedPath,
+} from "./readers.ts";
 import type { Reader, SettingKeys } from "./readers.ts";
 
-/** May contain a password. */
 const databaseUrl: Reader<string> = {
   ...matching(
     "an address that begins with postgres:// or postgresql://",
@@ -13,7 +23,6 @@ const databaseUrl: Reader<string> = {
   secret: true,
 };
 
-/** Where other machines reach this service. */
 const nodeUrl = mapped(
   matching("an address with a port, such as https://10.0.0.5:4200", (text) => {
     const { protocol, port, pathname, search, hash, username } = URL.parse(text) ?? {};
@@ -23,14 +32,15 @@ const nodeUrl = mapped(
   (text) => new URL(text).origin,
 );
 
-const file = mapped(line(4096), (path) => resolve(path));
-
 const namespaceName = matching("the name of a namespace", (text) =>
   /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text),
 );
 
-/** The name of another Kubernetes object. */
-const OBJECT = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
+/** Takes the name of a Kubernetes object. */
+const nameOf = (what: string): Reader<string> =>
+  matching(`the name of ${what}`, (text) => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text));
+
+const absolutePath = matching("a whole path", (text) => isAbsolute(text) && text.length <= 4096);
 
 /**
  * A dot or a port tells a host from a folder. `localhost` is refused: inside a pod that is the pod itself, where a build
@@ -38,6 +48,11 @@ const OBJECT = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
  */
 const REGISTRY =
   /^(?!localhost:|127\.)(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d{1,5})?(?:\/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*){0,8}$/;
+
+const registry = matching(
+  "a registry with a path, such as registry.internal:5000/millrace",
+  (text) => text.length <= 150 && REGISTRY.test(text),
+);
 
 const MAX_RAY_RESOURCES = 16;
 const RAY_RESOURCE = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}=(?:0*[1-9]\d{0,5}|0?\.\d{1,4})$/;
@@ -53,13 +68,10 @@ const rayResources: Reader<Readonly<Record<string, number>>> = mapped(
     ),
     MAX_RAY_RESOURCES,
   ),
-  (pairs) =>
-    Object.fromEntries(
-      pairs.map((pair) => {
-        const [name = "", amount] = pair.split("=");
-        return [name, Number(amount)];
-      }),
-    ),
+  (pairs) => {
+    const split = pairs.map((pair) => pair.split("="));
+    return Object.fromEntries(split.map(([name, amount]) => [name, Number(amount)]));
+  },
 );
 
 /** Postgres, and what several services share. */
@@ -70,7 +82,7 @@ export const NODE_KEYS = {
   databaseDirectUrl: setting("database_direct_url", optional(databaseUrl)).describe(
     "If database_url leads through a pooler: the same database without it, for migrations and for changes that other services announce.",
   ),
-  masterKeyFile: setting("master_key_file", optional(file)).describe(
+  masterKeyFile: setting("master_key_file", optional(resolvedPath)).describe(
     "The file with the key that encrypts secrets in the database. It must exist, and other users must not be able to read it. If unset, `master.key` in the data directory, which the first start creates.",
   ),
   nodeUrl: setting("node_url", optional(nodeUrl)).describe(
@@ -79,10 +91,7 @@ export const NODE_KEYS = {
   blobs: setting("blobs", optional(blobAddress)).describe(
     "Where services that share a Postgres keep bundles, environments and large payloads: a directory they all see, or s3://bucket/prefix with the options endpoint, region and path_style. If unset, `blobs` in the data directory.",
   ),
-  volumes: setting(
-    "volumes",
-    optional(matching("a whole path", (text) => isAbsolute(text) && text.length <= 4096)),
-  ).describe(
+  volumes: setting("volumes", optional(absolutePath)).describe(
     "Where the volumes of projects are, on a file system that all services of the installation see. If unset, below `blobs` if that is a directory, else in the data directory.",
   ),
 } satisfies SettingKeys;
@@ -105,7 +114,7 @@ export const ENGINE_KEYS = {
 
 /** How replicas run, and images are built, in a Kubernetes cluster. */
 export const KUBERNETES_KEYS = {
-  kubernetesConfig: setting("kubernetes_config", optional(file)).describe(
+  kubernetesConfig: setting("kubernetes_config", optional(resolvedPath)).describe(
     "The kubeconfig file that says how to reach Kubernetes. If unset, the service account of the pod that the service runs in.",
   ),
   kubernetesNamespace: setting("kubernetes_namespace", optional(namespaceName)).describe(
@@ -114,30 +123,16 @@ export const KUBERNETES_KEYS = {
   kubernetesImage: setting("kubernetes_image", optional(line(2048))).describe(
     "The worker image that pods run, required with engine = kubernetes; `{python}` stands for the Python version of the app, such as 3.12.",
   ),
-  kubernetesStorage: setting(
-    "kubernetes_storage",
-    optional(matching("the name of a claim", (text) => OBJECT.test(text))),
-  ).describe(
+  kubernetesStorage: setting("kubernetes_storage", optional(nameOf("a claim"))).describe(
     "A ReadWriteMany claim in that namespace for the persistent storage of projects, each in a folder named by its id; best the file system of MILLRACE_VOLUMES. If unset, an app's files are lost with its pod.",
   ),
   kubernetesPod: setting("kubernetes_pod", podOverrides, "{}").describe(
     "What to add to every pod of an app, such as tolerations or a priority class.",
   ),
-  registry: setting(
-    "registry",
-    optional(
-      matching(
-        "a registry with a path, such as registry.internal:5000/millrace",
-        (text) => text.length <= 150 && REGISTRY.test(text),
-      ),
-    ),
-  ).describe(
+  registry: setting("registry", optional(registry)).describe(
     "Where images that are built in a Kubernetes cluster are pushed to and pulled from, such as `registry.internal:5000/millrace`. Use it for nothing else. If unset, apps that need an image built are refused there.",
   ),
-  registrySecret: setting(
-    "registry_secret",
-    optional(matching("the name of a secret", (text) => OBJECT.test(text))),
-  ).describe(
+  registrySecret: setting("registry_secret", optional(nameOf("a secret"))).describe(
     "The Secret, of type `kubernetes.io/dockerconfigjson`, with which pods push to and pull from that registry. The service never reads it. If unset, pods use no credentials.",
   ),
   buildkitNamespace: setting("buildkit_namespace", optional(namespaceName)).describe(
@@ -150,7 +145,7 @@ export const RAY_KEYS = {
   rayAddress: setting("ray_address", optional(publicUrl())).describe(
     "The address of the Ray cluster's dashboard, which takes jobs, such as http://10.0.0.5:8265; required with engine = ray.",
   ),
-  rayTokenFile: setting("ray_token_file", optional(file)).describe(
+  rayTokenFile: setting("ray_token_file", optional(resolvedPath)).describe(
     "A file with the token of the Ray cluster, if it asks for one. It is read for each request, so that you can replace it.",
   ),
   rayResources: setting("ray_resources", rayResources, "").describe(

@@ -20,23 +20,22 @@ export const USUAL_LIMITS: ListenerLimits = {
   idleTimeoutMs: 65_000,
 };
 
-/** Each listener's own: none takes what the other may need. */
-type LimitsOfListeners = { readonly api: ListenerLimits; readonly management: ListenerLimits };
-
 /** Of what the process has descriptors for: people and deploys need few connections, calls and streams many. */
 const MANAGEMENT_SHARE = 1 / 8;
 /** Fewer connections than this are worth a warning. */
 const FEW = 1_000;
 
-/** The limits that hold here: no more connections than the process has descriptors for, beside its own work. */
+/** The limits of each listener: neither takes what the other needs, and both full leave the service its descriptors. */
 export function listenerLimits(
   settings: Settings,
   log: Log,
   filesLimit = openFilesLimit(),
-): LimitsOfListeners {
+): { readonly api: ListenerLimits; readonly management: ListenerLimits } {
   const { maxConnections: wanted } = settings;
-  if (filesLimit === null) return { api: limitsOf(settings, wanted), management: limitsOf(settings, wanted) };
-  const all = connectionsFor(filesLimit);
+  const all =
+    filesLimit === null
+      ? Infinity
+      : filesLimit - Math.max(LEAST_KEPT_BACK, Math.ceil(filesLimit * KEPT_BACK));
   const management = atMost(wanted, all * MANAGEMENT_SHARE);
   const api = atMost(wanted, all - management);
   if (api < wanted) {
@@ -55,18 +54,17 @@ function atMost(wanted: number, given: number): number {
 function limitsOf(settings: Settings, maxConnections: number): ListenerLimits {
   const perAddress =
     settings.maxConnectionsPerAddress ?? Math.max(2_000, Math.floor(settings.maxConnections / 5));
-  const half = Math.max(1, Math.floor(maxConnections / 2));
+  const { headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs } = settings;
   return {
-    headerTimeoutMs: settings.headerTimeoutMs,
-    bodyTimeoutMs: settings.bodyTimeoutMs,
-    idleTimeoutMs: settings.idleTimeoutMs,
+    headerTimeoutMs,
+    bodyTimeoutMs,
+    idleTimeoutMs,
     maxConnections,
-    maxConnectionsPerAddress: Math.min(perAddress, half),
+    maxConnectionsPerAddress: Math.min(perAddress, Math.max(1, Math.floor(maxConnections / 2))),
     trusted: new AddressRanges(settings.trustedProxies),
   };
 }
 
-const LINE = /^Max open files\s+(\d+)/m;
 /** Database, logs, sockets of replicas, files of uploads: never less than this, and of a large limit a quarter. */
 const LEAST_KEPT_BACK = 256;
 const KEPT_BACK = 1 / 4;
@@ -74,14 +72,9 @@ const KEPT_BACK = 1 / 4;
 /** How many files and connections this process may have open; null where nothing tells. Node asks for all it may have. */
 export function openFilesLimit(): number | null {
   try {
-    const [, limit] = LINE.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
     return limit === undefined ? null : Number(limit);
   } catch {
     return null; // Only Linux has it.
   }
-}
-
-/** How many connections all listeners together may hold, so that all of them full leave enough for the service's own work. */
-function connectionsFor(filesLimit: number): number {
-  return filesLimit - Math.max(LEAST_KEPT_BACK, Math.ceil(filesLimit * KEPT_BACK));
 }

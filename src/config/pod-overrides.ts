@@ -1,4 +1,5 @@
 import type { Reader } from "./readers.ts";
+import { isTable } from "./toml.ts";
 
 /** What an operator may add to the pods of seats. Values go to Kubernetes as they are, which checks them itself. */
 export type PodOverrides = {
@@ -35,17 +36,16 @@ export const podOverrides: Reader<PodOverrides> = {
   expects: `a JSON object with any of labels, annotations, ${[...SPEC_FIELDS].join(", ")}`,
   read(given) {
     const raw = typeof given === "string" ? parseJson(given) : given;
-    if (!isObject(raw) || JSON.stringify(raw).length > MAX_CHARS) return undefined;
+    if (!isTable(raw) || JSON.stringify(raw).length > MAX_CHARS) return undefined;
     const { labels = {}, annotations = {}, ...spec } = raw;
     if (!isOthersMap(labels) || !isOthersMap(annotations)) return undefined;
     if (Object.keys(annotations).some((name) => WALLS.test(name))) return undefined;
     // A host's users are kept out of pods, never let in.
     const isSafe = Object.keys(spec).every((name) => SPEC_FIELDS.has(name)) && spec["hostUsers"] !== true;
-    return isSafe && isGrace(spec["terminationGracePeriodSeconds"])
-      ? { labels, annotations, spec }
-      : undefined;
+    const { terminationGracePeriodSeconds: grace } = spec;
+    const isGrace = grace === undefined || (Number.isInteger(grace) && Number(grace) >= LEAST_GRACE_SECONDS);
+    return isSafe && isGrace ? { labels, annotations, spec } : undefined;
   },
-  fromText: (text) => text,
 };
 
 function parseJson(text: string): unknown {
@@ -56,17 +56,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isGrace(seconds: unknown): boolean {
-  return seconds === undefined || (Number.isInteger(seconds) && Number(seconds) >= LEAST_GRACE_SECONDS);
-}
-
 function isOthersMap(value: unknown): value is Record<string, string> {
-  if (!isObject(value)) return false;
-  return Object.entries(value).every(
-    ([name, text]) => typeof text === "string" && !name.startsWith(OWN_PREFIX),
-  );
+  const isOther = ([name, text]: [string, unknown]): boolean =>
+    typeof text === "string" && !name.startsWith(OWN_PREFIX);
+  return isTable(value) && Object.entries(value).every(isOther);
 }

@@ -55,7 +55,6 @@ export class Problems {
     return value;
   }
 
-  /** Everything odd found so far. */
   get warnings(): string[] {
     const rest = this.#unlistedWarnings;
     return rest === 0 ? [...this.#warnings] : [...this.#warnings, `and ${rest} more warnings`];

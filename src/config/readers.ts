@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { resolve } from "node:path";
 import { parseDuration, parseSize } from "../kit/units.ts";
 
 /** Turns a raw value into a typed one, and says in words what it takes. */
@@ -7,19 +8,14 @@ export type Reader<T> = {
   readonly expects: string;
   /** The typed value; undefined when the raw one does not fit. */
   readonly read: (raw: unknown) => T | undefined;
-  /** The raw value behind the text of a flag or an environment variable. */
-  readonly fromText: (text: string) => unknown;
+  /** The raw value behind the text of a flag or an environment variable; absent if it is the text itself. */
+  readonly fromText?: (text: string) => unknown;
   /** True when no message may show the value. */
   readonly secret?: boolean;
 };
 
-const asItIs = (text: string): unknown => text;
 const numberFromText = (text: string): unknown => (/^-?\d{1,20}(\.\d+)?$/.test(text) ? Number(text) : text);
-const listFromText = (text: string): unknown =>
-  text
-    .split(",")
-    .map((item) => item.trim())
-    .filter((item) => item !== "");
+const listFromText = (text: string): unknown => text.split(",").flatMap((item) => item.trim() || []);
 
 /** Takes whole numbers between two bounds, both included. */
 export function integer(min: number, max: number): Reader<number> {
@@ -41,29 +37,25 @@ export function decimal(min: number, max: number): Reader<number> {
 
 /** Takes seconds as a number, or text such as "1h30m"; gives seconds. */
 export function duration(min: string, max: string): Reader<number> {
-  const minSeconds = parseDuration(min) ?? Number.NaN;
-  const maxSeconds = parseDuration(max) ?? Number.NaN;
-  return {
-    expects: `a duration from ${min} to ${max}`,
-    read(raw) {
-      const seconds = typeof raw === "string" ? parseDuration(raw) : raw;
-      return typeof seconds === "number" ? within(seconds, minSeconds, maxSeconds) : undefined;
-    },
-    fromText: asItIs,
-  };
+  return quantity("duration", parseDuration, decimal, min, max);
 }
 
 /** Takes bytes as a whole number, or text such as "32MiB"; gives bytes. */
 export function size(min: string, max: string): Reader<number> {
-  const minBytes = parseSize(min) ?? Number.NaN;
-  const maxBytes = parseSize(max) ?? Number.NaN;
+  return quantity("size", parseSize, integer, min, max);
+}
+
+function quantity(
+  kind: string,
+  parse: (text: string) => number | null,
+  numbers: typeof integer,
+  min: string,
+  max: string,
+): Reader<number> {
+  const { read } = numbers(parse(min) ?? Number.NaN, parse(max) ?? Number.NaN);
   return {
-    expects: `a size from ${min} to ${max}`,
-    read(raw) {
-      const bytes = typeof raw === "string" ? parseSize(raw) : raw;
-      return Number.isSafeInteger(bytes) ? within(bytes as number, minBytes, maxBytes) : undefined;
-    },
-    fromText: asItIs,
+    expects: `a ${kind} from ${min} to ${max}`,
+    read: (raw) => read(typeof raw === "string" ? parse(raw) : raw),
   };
 }
 
@@ -78,12 +70,9 @@ export function boolean(): Reader<boolean> {
 
 /** Takes true, false, and one word besides. */
 export function booleanOr<const W extends string>(word: W): Reader<boolean | W> {
-  const { read, fromText } = boolean();
-  return {
-    expects: `true, false or "${word}"`,
-    read: (raw) => (raw === word ? word : read(raw)),
-    fromText,
-  };
+  const plain = boolean();
+  const read = (raw: unknown): boolean | W | undefined => (raw === word ? word : plain.read(raw));
+  return { ...plain, expects: `true, false or "${word}"`, read };
 }
 
 /** Takes one of a closed set of words. */
@@ -91,7 +80,6 @@ export function oneOf<const W extends string>(words: readonly W[]): Reader<W> {
   return {
     expects: `one of ${words.map((word) => `"${word}"`).join(", ")}`,
     read: (raw) => words.find((word) => word === raw),
-    fromText: asItIs,
   };
 }
 
@@ -99,6 +87,9 @@ export function oneOf<const W extends string>(words: readonly W[]): Reader<W> {
 export function line(maxChars: number): Reader<string> {
   return matching(`text of 1 to ${maxChars} characters on one line`, (text) => text.length <= maxChars);
 }
+
+/** Takes a path; gives it resolved against the working directory. */
+export const resolvedPath: Reader<string> = mapped(line(4096), (path) => resolve(path));
 
 /** Takes text of any number of lines that is not empty. */
 export function block(maxChars: number): Reader<string> {
@@ -108,7 +99,6 @@ export function block(maxChars: number): Reader<string> {
       if (typeof raw !== "string" || raw.trim() === "" || raw.length > maxChars) return undefined;
       return raw.includes("\0") || !raw.isWellFormed() ? undefined : raw;
     },
-    fromText: asItIs,
   };
 }
 
@@ -117,7 +107,6 @@ export function matching(expects: string, fits: (text: string) => boolean): Read
   return {
     expects,
     read: (raw) => (typeof raw === "string" && isPlainLine(raw) && fits(raw) ? raw : undefined),
-    fromText: asItIs,
   };
 }
 
@@ -204,10 +193,9 @@ export type SettingKey<T> = {
   readonly meaning: string;
 };
 
-/** Settings by the member of `Settings` that each one fills. */
+/** Settings by the member of `Settings` that each fills. */
 export type SettingKeys = Readonly<Record<string, SettingKey<unknown>>>;
 
-/** What is left to say of a key. */
 type Undescribed<Key> = { readonly describe: (meaning: string) => Key };
 
 /** Begins a row in the table of settings. */

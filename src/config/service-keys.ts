@@ -1,5 +1,4 @@
 import { isIP } from "node:net";
-import { resolve } from "node:path";
 import { readMailServer, readSender } from "../kit/smtp.ts";
 import {
   boolean,
@@ -15,20 +14,19 @@ import {
   publicUrl,
   setting,
   size,
+  resolvedPath,
 } from "./readers.ts";
 import type { Reader, SettingKeys } from "./readers.ts";
 
 /** User and group ids, both ends included. */
 export type UidRange = { readonly first: number; readonly last: number };
 
-/** A duration in milliseconds. */
 const milliseconds = (min: string, max: string): Reader<number> =>
   mapped(duration(min, max), (seconds) => Math.round(seconds * 1000));
 
 /** 0 means any free port. */
 const port = integer(0, 65_535);
 
-/** An address that a listener can bind to. */
 const hostName = matching("an IP address or a host name", (text) => {
   if (isIP(text) !== 0) return true;
   // Only digits and dots: a mistyped IP address.
@@ -50,7 +48,6 @@ const wildcard = mapped(
   (text) => text.slice(2).toLowerCase(),
 );
 
-/** May contain a password. */
 const smtpUrl: Reader<string> = {
   ...matching(
     "an address such as smtps://user:password@mail.example.com",
@@ -63,6 +60,16 @@ const origin = matching(
   '"*" or an origin such as https://example.com',
   (text) => text === "*" || (/^https?:\/\//.test(text) && URL.parse(text)?.origin === text),
 );
+
+const origins = listOf('a list of origins such as https://example.com, or "*"', origin, 1000);
+
+const sender = matching(
+  "an address such as millrace@example.com or Millrace <millrace@example.com>",
+  (text) => readSender(text) !== null,
+);
+
+const logLevel = oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"]);
+const isolation = oneOf(["auto", "none", "process", "landlock", "userns", "uid"]);
 
 /** Gives CIDRs, each with its prefix length. */
 const ranges = listOf("a list of address ranges such as 10.0.0.0/8 or fd00::/8", cidr(), 1000);
@@ -88,11 +95,9 @@ function parseUids(text: string): UidRange | null {
 
 /** What every installation may set. */
 export const SERVICE_KEYS = {
-  dataDir: setting(
-    "data_dir",
-    mapped(line(4096), (path) => resolve(path)),
-    "./.millrace",
-  ).describe("Where the service keeps its data; relative to the working directory."),
+  dataDir: setting("data_dir", resolvedPath, "./.millrace").describe(
+    "Where the service keeps its data; relative to the working directory.",
+  ),
   host: setting("host", hostName, "127.0.0.1").describe("The address both listeners bind to."),
   apiPort: setting("api_port", port, "4000").describe("Port of the app endpoints; 0 picks a free one."),
   basePort: setting("base_port", port, "4100").describe(
@@ -110,36 +115,25 @@ export const SERVICE_KEYS = {
   python: setting("python", line(4096), "python3").describe(
     "The interpreter for apps: a path, or a name on the PATH.",
   ),
-  logLevel: setting(
-    "log_level",
-    oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"]),
-    "info",
-  ).describe("The lowest level that is logged."),
+  logLevel: setting("log_level", logLevel, "info").describe("The lowest level that is logged."),
   shutdownGraceMs: setting("shutdown_grace", milliseconds("0s", "1h"), "30s").describe(
     "How long an orderly stop waits for runs in progress.",
   ),
   trustedProxies: setting("trusted_proxies", ranges, "").describe(
     "Proxies whose X-Forwarded-For header is trusted; the address they forward counts instead of their own.",
   ),
-  corsOrigins: setting(
-    "cors_origins",
-    listOf('a list of origins such as https://example.com, or "*"', origin, 1000),
-    "*",
-  ).describe("Origins whose pages may call the app endpoints."),
+  corsOrigins: setting("cors_origins", origins, "*").describe(
+    "Origins whose pages may call the app endpoints.",
+  ),
   webhookAllow: setting("webhook_allow", ranges, "").describe(
     "Private address ranges that webhooks may reach.",
   ),
   smtpUrl: setting("smtp_url", optional(smtpUrl)).describe(
     "Mail server for invitations, address verification and password resets. If unset, no mail is sent.",
   ),
-  smtpFrom: setting(
-    "smtp_from",
-    optional(
-      matching("an address such as millrace@example.com or Millrace <millrace@example.com>", (text) => {
-        return readSender(text) !== null;
-      }),
-    ),
-  ).describe("The sender of those mails; required with smtp_url."),
+  smtpFrom: setting("smtp_from", optional(sender)).describe(
+    "The sender of those mails; required with smtp_url.",
+  ),
 } satisfies SettingKeys;
 
 /** How much is kept, and how much callers may take. */
@@ -181,11 +175,7 @@ export const LIMIT_KEYS = {
 
 /** What separates apps from the rest of the machine and network. */
 export const WALL_KEYS = {
-  isolation: setting(
-    "isolation",
-    oneOf(["auto", "none", "process", "landlock", "userns", "uid"]),
-    "auto",
-  ).describe(
+  isolation: setting("isolation", isolation, "auto").describe(
     "Isolation of apps and builds. `auto` is the strongest level that the host supports; a named level is the weakest to accept: the service does not start with less.",
   ),
   uidRange: setting("uid_range", uidRange, "1900000000-1900065535").describe(

@@ -1,7 +1,7 @@
 import { labelBelow } from "../kit/http/fields.ts";
 import { isTable, parseToml, type RawTable, readConfigFile } from "./toml.ts";
 import { nearest, Problems } from "./problems.ts";
-import { line, type SettingKey } from "./readers.ts";
+import { line, type Reader, type SettingKey } from "./readers.ts";
 import { DROPPED, ENV_PREFIX, envOf, flagMemberOf, flagOf, INTERNALS, SETTING_KEYS } from "./setting-keys.ts";
 import type { Settings } from "./setting-keys.ts";
 
@@ -32,10 +32,8 @@ export function readSettings(sources: SettingSources): { settings: Settings; war
   const settings: Record<string, unknown> = { ...INTERNALS, ...readInternals(sources.env, problems) };
   for (const [field, key] of Object.entries<SettingKey<unknown>>(SETTING_KEYS)) {
     const text = sources.defaults?.[key.name] ?? key.default ?? null;
-    const given = find(key, sources, file) ?? {
-      name: key.name,
-      raw: text === null ? null : key.reader.fromText(text),
-    };
+    const usual = { name: key.name, raw: text === null ? null : rawOf(key.reader, text) };
+    const given = find(key, sources, file) ?? usual;
     settings[field] = problems.read(key.reader, given.name, given.raw);
   }
   refuseDropped(sources, file, problems);
@@ -77,11 +75,15 @@ function find(
 ): { name: string; raw: unknown } | undefined {
   const flag = flags[flagMemberOf(name)];
   if (flag !== undefined) {
-    return { name: flagOf(name), raw: typeof flag === "string" ? reader.fromText(flag) : flag };
+    return { name: flagOf(name), raw: typeof flag === "string" ? rawOf(reader, flag) : flag };
   }
   const variable = env[envOf(name)];
-  if (variable) return { name: envOf(name), raw: reader.fromText(variable) };
+  if (variable) return { name: envOf(name), raw: rawOf(reader, variable) };
   return Object.hasOwn(file, name) ? { name, raw: file[name] } : undefined;
+}
+
+function rawOf({ fromText = String }: Reader<unknown>, text: string): unknown {
+  return fromText(text);
 }
 
 function refuseDropped(sources: SettingSources, file: RawTable, problems: Problems): void {

@@ -2,8 +2,8 @@ import type { Readable } from "node:stream";
 import { APP_NAME } from "../../model/names.ts";
 import { PROJECTS, REFRESHED_TOKEN } from "../../shapes/people.ts";
 import type { Infer, Shape } from "../../shapes/shape.ts";
-import { usage } from "../failure.ts";
-import { type About, explain, explainMissingToken, readJson } from "./explain.ts";
+import { CliFailure, usage } from "../failure.ts";
+import { type About, explain, readJson } from "./explain.ts";
 import { type Answer, send, textOf } from "./http.ts";
 import { changeProfile, claimsOf, type Site } from "./site.ts";
 
@@ -11,10 +11,8 @@ export type Query = Readonly<Record<string, string | number | boolean | undefine
 
 type Asking = {
   readonly query?: Query;
-  /** Sent as JSON; bytes as they are. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** For the message if it fails. */
   readonly about?: About;
   /** Sent even after the command was interrupted: to cancel what it began. */
   readonly isParting?: boolean;
@@ -65,7 +63,6 @@ export class Api {
     return `/v2/projects/${await this.project()}/${rest}`;
   }
 
-  /** The same for an app. */
   async appPath(app: string, rest = ""): Promise<string> {
     const project = await this.project();
     return await this.path(`apps/${project}-${await this.appName(app)}${rest}`);
@@ -108,13 +105,17 @@ export class Api {
   async ask<S extends Shape>(shape: S, method: string, path: string, asking: Asking = {}): Promise<Infer<S>> {
     const answer = await this.open(method, path, asking);
     const text = await textOf(answer);
-    if (answer.status >= 400) throw explain(answer, text, this.site, asking.about);
+    if (answer.status >= 400) throw explain(answer.status, text, this.site, asking.about);
     return readJson(shape, text, this.site.baseUrl);
   }
 
   /** Asks and leaves the body of any answer to be read; a path is of the management plane. */
   async open(method: string, path: string, asking: Asking = {}): Promise<Answer> {
-    if (this.site.token === null) throw explainMissingToken(this.site);
+    const { baseUrl, token } = this.site;
+    if (token === null) {
+      const hint = `millrace login ${baseUrl}, or set MILLRACE_TOKEN`;
+      throw new CliFailure(`no token for ${baseUrl}`, { code: "unauthorized", hint });
+    }
     const answer = await this.#send(method, path, asking);
     if (answer.status !== 401 || isReadable(asking.body) || !(await this.#refresh())) return answer;
     answer.body.resume();
@@ -144,7 +145,7 @@ export class Api {
     const headers = { "content-length": String(sizeBytes), ...(type && { "content-type": type }) };
     const answer = await send(url, { method: "PUT", headers, body, signal: this.signal });
     const text = await textOf(answer);
-    if (answer.status !== 200) throw explain(answer, text, this.site);
+    if (answer.status !== 200) throw explain(answer.status, text, this.site);
     return answer.headers;
   }
 

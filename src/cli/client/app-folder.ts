@@ -1,5 +1,4 @@
 import { existsSync, statSync } from "node:fs";
-import { availableParallelism } from "node:os";
 import path from "node:path";
 import { type BundleFile, type BundlePatterns, listBundleFiles } from "../../apps/bundles/list-files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
@@ -20,10 +19,10 @@ export type AppFolder = {
 /** Reads an app's folder and finds all that is wrong with it before anything is sent. */
 export function readAppFolder(given: string | undefined, nameGiven?: string): AppFolder {
   const folder = path.resolve(given ?? ".");
-  if (!existsSync(folder) || !statSync(folder).isDirectory()) {
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
     throw usage(`there is no folder ${given ?? folder}`, `millrace init ${given ?? "."}`);
   }
-  const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
+  const { config, warnings } = loadAppConfig(folder);
   if (config.customRuntime === null && !existsSync(path.join(folder, "main.py"))) {
     throw usage(
       `${given ?? "this folder"} has no main.py, and its configuration starts no server`,

@@ -6,14 +6,13 @@ import { duration, fields, paintStatus, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
-import { asking, asks, count, seconds } from "./task.ts";
+import { asking, asks, count, seconds, YES_OPTION } from "./task.ts";
 import type { Numbers, RemoteFlags, Task, YesFlags } from "./task.ts";
 
 type ScaleFlags = RemoteFlags & Numbers<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 
-const MAX_COUNT = 999_999;
+const amount = (option: string): ((text: string) => number) => count(option, 0, 999_999);
 
-/** `millrace apps list|get|scale|rollback|delete`, `millrace restart APP`, `millrace containers list APP` */
 export const COMMANDS: Definitions = {
   apps(command) {
     asking(command, "list", "list the project's apps", listApps);
@@ -25,13 +24,9 @@ export const COMMANDS: Definitions = {
       scaleApp,
       "hello --min 1 --max 4 --grace 1h",
     )
-      .option("--min <count>", "minimum number of replicas", count("--min", 0, MAX_COUNT))
-      .option("--max <count>", "maximum number of replicas", count("--max", 0, MAX_COUNT))
-      .option(
-        "--concurrency <count>",
-        "how many calls one replica takes at a time",
-        count("--concurrency", 0, MAX_COUNT),
-      )
+      .option("--min <count>", "minimum number of replicas", amount("--min"))
+      .option("--max <count>", "maximum number of replicas", amount("--max"))
+      .option("--concurrency <count>", "how many calls one replica takes at a time", amount("--concurrency"))
       .option("--cooldown <duration>", "how long an idle replica is kept", seconds("--cooldown"))
       .option("--grace <duration>", "how long a run may take", seconds("--grace"));
     asking(command, "rollback <app>", "go back to an earlier version", rollBack, "hello").argument(
@@ -39,8 +34,7 @@ export const COMMANDS: Definitions = {
       "the build to go back to (default: the successful one before the current)",
     );
     asking(command, "delete <app>", "delete an app and all its versions", deleteApp, "hello --yes").option(
-      "--yes",
-      "do not ask for confirmation",
+      ...YES_OPTION,
     );
   },
   restart(command) {

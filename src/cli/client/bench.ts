@@ -16,12 +16,9 @@ import { asks, count, type Numbers, type RemoteFlags, type Task, type Texts, wit
 
 type BenchFlags = RemoteFlags & Required<Texts<"app" | "data"> & Numbers<"seconds" | "connections">>;
 
-const MAX_SECONDS = 600;
-const MAX_CONNECTIONS = 1_000;
 /** From this share of a core on, the client may be what holds the figures down. */
 const BUSY_CLIENT = 0.85;
 
-/** `millrace bench` */
 export const COMMANDS: Definitions = {
   bench(command) {
     asks(command, bench, "millrace bench", "millrace bench --app hello --seconds 10 --connections 64")
@@ -31,11 +28,11 @@ export const COMMANDS: Definitions = {
       )
       .option("--app <app>", "the app to call; its function run is used", "hello")
       .option("--data <json>", "arguments as a JSON object", "{}")
-      .option("--seconds <count>", "how many seconds to measure", count("--seconds", 1, MAX_SECONDS), 5)
+      .option("--seconds <count>", "how many seconds to measure", count("--seconds", 1, 600), 5)
       .option(
         "--connections <count>",
         "how many calls to make at a time",
-        count("--connections", 1, MAX_CONNECTIONS),
+        count("--connections", 1, 1_000),
         16,
       )
       .action(async (words: readonly string[], flags: BenchFlags, self: Command) => {
@@ -53,10 +50,8 @@ async function bench({ api, flags, out, signal }: Task<BenchFlags>): Promise<voi
   const text = await textOf(first);
   if (first.status !== 200) throw explainCall(api.site, { app: flags.app, functionName: "run" }, first, text);
   const call = { url, token: api.site.token ?? "", body: flags.data };
-  const figures = await withProgress(
-    `calling ${flags.app}/run for ${seconds} s`,
-    out.isJson,
-    async () => await measureCalls(call, connections, seconds, signal),
+  const figures = await withProgress(`calling ${flags.app}/run for ${seconds} s`, out.isJson, () =>
+    measureCalls(call, connections, seconds, signal),
   );
   out.show({ app: flags.app, url, ...figures }, () => figuresText(url, figures));
   if (figures.failures > 0) process.exitCode = EXIT.failure;
@@ -77,14 +72,11 @@ function figuresText(url: string, figures: CallFigures): string {
   ].join("\n");
 }
 
-type BenchCall = { readonly url: string; readonly token: string; readonly body: string };
-
-/** What a number of connections achieved in a given time. */
 type CallFigures = Awaited<ReturnType<typeof measureCalls>>;
 
 /** Calls a function over kept connections, one call in flight on each, and measures from the write to the last byte. */
 async function measureCalls(
-  { url, token, body }: BenchCall,
+  { url, token, body }: Readonly<Record<"url" | "token" | "body", string>>,
   connections: number,
   seconds: number,
   signal: AbortSignal,
@@ -140,7 +132,6 @@ function rounded(value: number, digits: number): number {
 
 const BENCH = path.join(PACKAGE_DIR, "bench", "bench.ts");
 
-/** Runs one of the repository's own benches, which are in a clone alone; resolves with its exit code. */
 async function runRepositoryBench(words: readonly string[], isJson: boolean): Promise<number> {
   if (!existsSync(BENCH)) {
     throw usage(

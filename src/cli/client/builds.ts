@@ -7,16 +7,16 @@ import type { Api } from "./api.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 import { asking, type RemoteFlags, type Task } from "./task.ts";
 
-/** `millrace builds list|logs|cancel` */
+const BUILD_ARGUMENT = ["[build]", "the build (default: the newest)"] as const;
+
 export const COMMANDS: Definitions = {
   builds(command) {
     asking(command, "list <app>", "list an app's builds, newest first", listBuilds, "hello");
     asking(command, "logs <app>", "print a build's log", showLogs, "hello --follow")
-      .argument("[build]", "the build (default: the newest)")
+      .argument(...BUILD_ARGUMENT)
       .option("-f, --follow", "keep printing until the build ends");
     asking(command, "cancel <app>", "cancel a running build", cancelBuild, "hello").argument(
-      "[build]",
-      "the build (default: the newest)",
+      ...BUILD_ARGUMENT,
     );
   },
 };

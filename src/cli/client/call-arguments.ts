@@ -2,23 +2,20 @@ import { readFileSync } from "node:fs";
 import { validateHeaderName, validateHeaderValue } from "../../kit/node-http.ts";
 import { usage } from "../failure.ts";
 import { readStdin } from "../terminal.ts";
+import { parsedJson } from "./explain.ts";
 import type { Numbers, RemoteFlags, Switches, Texts } from "./task.ts";
 
-/** The options of `millrace call`. */
 export type CallFlags = RemoteFlags &
   Texts<"data" | "method" | "webhook" | "key"> &
   Numbers<"linger"> &
   Switches<"ws" | "async" | "wait" | "stream"> & { readonly header?: readonly string[] };
-
-/** What the words after an app's name ask for. */
-type Asked = { readonly functionName: string; readonly pairs: readonly Pair[] };
 
 type Pair = { readonly key: string; readonly json: string };
 
 const FUNCTION = /^[A-Za-z]\w*(?:\/[\w./-]+)?$/;
 
 /** A function's name, if the first word is one, and `key=value` pairs. */
-export function readWords(words: readonly string[]): Asked {
+export function readWords(words: readonly string[]): { functionName: string; pairs: Pair[] } {
   const [first] = words;
   const isNamed = first !== undefined && !first.includes("=");
   if (isNamed && !FUNCTION.test(first)) {
@@ -30,7 +27,7 @@ export function readWords(words: readonly string[]): Asked {
 
 /** The JSON object to send: the text of `--data` with the pairs added, every number as it was typed. */
 export async function readArguments(data: string | undefined, pairs: readonly Pair[]): Promise<string> {
-  const text = data === undefined ? "{}" : (await readData(data)).trim();
+  const text = data === undefined ? "{}" : String(await readBody(data)).trim();
   const given = parseObject(text);
   const seen = new Set(Object.keys(given));
   for (const { key } of pairs) {
@@ -55,11 +52,7 @@ export function readPair(word: string): Pair {
   if (index < 1) throw usage(`${JSON.stringify(word)} is not key=value`);
   const [key, value] = [word.slice(0, index), word.slice(index + 1)];
   if (value.startsWith("@")) return { key, json: JSON.stringify(readBytes(value.slice(1)).toString()) };
-  return { key, json: isJson(value) ? value : JSON.stringify(value) };
-}
-
-async function readData(data: string): Promise<string> {
-  return (await readBody(data)).toString();
+  return { key, json: parsedJson(value) === undefined ? JSON.stringify(value) : value };
 }
 
 function readBytes(file: string): Buffer {
@@ -81,15 +74,6 @@ function parseObject(text: string): object {
     throw usage("--data must be a JSON object with the function's arguments");
   }
   return value;
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** The headers that the options of a call ask for, by their names in lower case; a line of one's own comes first. */

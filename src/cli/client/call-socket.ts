@@ -12,10 +12,10 @@ import { ConnectionError } from "./http.ts";
 import type { SocketEnd } from "./tail-socket.ts";
 import type { Task } from "./task.ts";
 
-/** Stands for a close frame without a code. */
-const NO_CODE = 1005;
+const NO_CODE = 1005; // The close frame had none.
+const NORMAL_END = 1000;
 const MAX_SHOWN_BYTES = 64;
-/** Options of requests, which a WebSocket is not. */
+/** Options of requests only. */
 const OF_REQUESTS = ["data", "method", "async", "stream", "webhook", "key"] as const;
 
 /** Opens a WebSocket to an app: lines of stdin go out and messages are printed, until one side closes it. */
@@ -78,7 +78,7 @@ function lineOf({ isJson }: Output, data: Buffer, isBinary: boolean): string {
   return `[binary, ${data.length} bytes] ${shown}${data.length > MAX_SHOWN_BYTES ? "…" : ""}`;
 }
 
-/** Says how it ended; any code but that of an ordinary end fails the command. */
+/** Reports how it ended; fails the command unless the end was normal. */
 function conclude(out: Output, { code, reason }: SocketEnd): void {
   const isNormal = code === NORMAL_END || code === NO_CODE;
   const said = `the WebSocket was closed: ${code}${reason === "" ? "" : ` ${reason}`}`;
@@ -92,14 +92,9 @@ function conclude(out: Output, { code, reason }: SocketEnd): void {
   }
 }
 
-/** The code of a close frame that says nothing went wrong. */
-const NORMAL_END = 1000;
 const MAX_REFUSAL_CHARS = 64 * 1024;
 
-/**
- * Opens a WebSocket to a path of an app that is a server, the token in a header; throws the reason if there is none. The
- * signal of the command closes it with a close frame.
- */
+/** Opens a WebSocket to a path of a server app; throws the reason of a refusal. The signal closes it with a close frame. */
 async function openSocket(
   api: Api,
   app: string,
@@ -149,7 +144,6 @@ function connect(url: URL, headers: Readonly<Record<string, string>>): WebSocket
   }
 }
 
-/** Throws what the answer to a handshake says, by the service or by the app. */
 async function refused(api: Api, app: string, path: string, response: IncomingMessage): Promise<never> {
   let text = "";
   for await (const piece of response) {
@@ -157,7 +151,7 @@ async function refused(api: Api, app: string, path: string, response: IncomingMe
     if (text.length > MAX_REFUSAL_CHARS) break;
   }
   const { statusCode: status = 0, statusMessage } = response;
-  if (isOwnRefusal(text)) throw explainPath(api.site, app, { status }, text);
+  if (isOwnRefusal(text)) throw explainPath(api.site, app, status, text);
   throw new CliFailure(`${path} opens no WebSocket: it answered ${status} ${statusMessage}`, {
     details: text.trim() === "" ? [] : [text.trim().slice(0, 500)],
   });

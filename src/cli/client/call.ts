@@ -17,7 +17,6 @@ const OF_PATHS = ["method", "ws", "linger"] as const;
 /** A timer takes no more than 24 days. */
 const MAX_LINGER_SECONDS = 86_400;
 
-/** `millrace call APP [FUNCTION|/PATH] [key=value…]` */
 export const COMMANDS: Definitions = {
   call(command) {
     asks(
@@ -88,7 +87,6 @@ async function callFunction(task: Task<CallFlags>, app: string, words: readonly 
   if (answer) await printAnswer({ api, out, app, answer }, functionName);
 }
 
-/** Calls a path of an app that is a server, and prints the response as it comes. */
 async function callPath(
   task: Task<CallFlags>,
   app: string,
@@ -131,7 +129,6 @@ function ownQuery({ async: isAsync, webhook }: CallFlags): string[] {
   ];
 }
 
-/** How long one request waits for a result, before the next. */
 const WAIT_SECONDS = 60;
 
 /** Prints the id of a run that was accepted, or with `--wait` gives its answer; null where there is no more to print. */
@@ -142,7 +139,7 @@ async function accepted(
   progress: Progress,
 ): Promise<Answer | null> {
   const text = await textOf(answer);
-  if (answer.status !== 202) throw explain(answer, text, api.site, { app });
+  if (answer.status !== 202) throw explain(answer.status, text, api.site, { app });
   const { run_id: runId } = readJson(ACCEPTED_RUN, text, api.site.baseUrl);
   if (flags.wait) return await waitFor(api, app, runId, progress);
   progress.end();

@@ -8,7 +8,7 @@ import { CliFailure, EXIT, usage } from "../failure.ts";
 import { type Definitions } from "../options.ts";
 import { bytes, duration, paint, printable } from "../output.ts";
 import { shellWord, siteOptions } from "../program-name.ts";
-import { confirm, withProgress } from "../terminal.ts";
+import { canAsk, confirm, withProgress } from "../terminal.ts";
 import { bundleFilesOf, readAppFolder } from "./app-folder.ts";
 import { afterFailure, followBuild } from "./builds.ts";
 import { callHints, sampleCall } from "./sample-call.ts";
@@ -18,7 +18,6 @@ import { cancelBuild, uploadApp, withBundle } from "./upload-app.ts";
 
 type DeployFlags = RemoteFlags & Texts<"name"> & Switches<"detach" | "yes" | "disableSyntaxCheck" | "dryRun">;
 
-/** `millrace deploy [DIR]` */
 export const COMMANDS: Definitions = {
   deploy(command) {
     asks(
@@ -84,15 +83,14 @@ function shellToken({ token, tokenSource, tokenFile }: Site): string {
   return process.stdout.isTTY ? (token ?? "") : "$MILLRACE_TOKEN";
 }
 
-/** A path as one would type it here. */
 function shortPath(file: string): string {
   const relative = path.relative(process.cwd(), file);
   return relative.startsWith("..") ? file : relative;
 }
 
-/** Asks at a terminal before a new app is created: the name or project may be a slip. */
+/** Asks at a terminal before it creates a new app: the name or project may be a typo. */
 async function askForNew({ api, flags, signal, out }: Task<DeployFlags>, name: string): Promise<void> {
-  if (flags.yes || out.isJson || !process.stdin.isTTY || !process.stderr.isTTY) return;
+  if (flags.yes || out.isJson || !canAsk()) return;
   const project = await api.project();
   const apps = await api.get(APPS, await api.path("apps"));
   if (apps.some(({ id }) => id === `${project}-${name}`)) return;
@@ -123,7 +121,6 @@ async function failed({ api }: Task, name: string, buildId: string, status: stri
   });
 }
 
-/** Has the service check a bundle without building it, and prints what a deploy would do; fails if it would fail. */
 async function dryRun(
   { api, out }: Task,
   name: string,

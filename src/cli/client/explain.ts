@@ -5,33 +5,20 @@ import type { Answer } from "./http.ts";
 import type { Site } from "./site.ts";
 
 /** What the failed request was about. */
-export type About = { readonly app?: string; readonly runId?: string };
-
-/** The failure if there is no token. */
-export function explainMissingToken({ baseUrl }: Site): CliFailure {
-  return new CliFailure(`no token for ${baseUrl}`, {
-    code: "unauthorized",
-    hint: `millrace login ${baseUrl}, or set MILLRACE_TOKEN`,
-  });
-}
+export type About = { readonly app?: string | undefined; readonly runId?: string };
 
 /** The failure for an answer that is an error. */
-export function explain(
-  answer: Pick<Answer, "status">,
-  text: string,
-  site: Site,
-  about: About = {},
-): CliFailure {
+export function explain(status: number, text: string, site: Site, about: About = {}): CliFailure {
   const body = errorOf(text);
   if (body.code === undefined || body.message === undefined) {
-    return new CliFailure(`${site.baseUrl} answered ${answer.status}, but not the way Millrace does`, {
+    return new CliFailure(`${site.baseUrl} answered ${status}, but not the way Millrace does`, {
       hint: "check the address: millrace whoami shows which one is used",
     });
   }
   const { message, code, request_id: requestId, details } = body;
   const hintOf = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
   const hint = hintOf?.(site, about.app ?? "APP", requestId ?? about.runId);
-  // Details that the message already has are not repeated.
+  // Does not repeat what the message already says.
   const untold = details?.map(sentence).filter((fault) => !message.includes(fault.split(": ").at(-1) ?? ""));
   const detail: FailureDetail = {
     code,
@@ -51,7 +38,6 @@ function sayWhat(code: string, message: string, site: Site, { app }: About): str
   return message.replace(/\.$/, "");
 }
 
-/** Hints by the code of an error: most name the command that helps. */
 const HINTS: Readonly<Record<string, (site: Site, app: string, runId?: string) => string>> = {
   unauthorized: ({ baseUrl }) => `millrace login ${baseUrl}`,
   forbidden: () => "millrace whoami shows whose token it is",
@@ -73,23 +59,26 @@ function logsOf(_: Site, app: string, runId?: string): string {
   return runId === undefined ? `millrace logs ${app}` : `millrace logs ${app} --run ${runId}`;
 }
 
-/** Codes of requests that the user typed wrongly. */
 const USAGE_CODES = ["bad_request", "invalid_json", "invalid_arguments"];
 
-/** One of several faults as a sentence. */
 function sentence(fault: unknown): string {
   if (typeof fault === "string") return fault;
   const { field, problem } = fault as { readonly field?: string; readonly problem?: string };
   return field === undefined || problem === undefined ? JSON.stringify(fault) : `${field}: ${problem}`;
 }
 
-/** What of an error the text of an answer has. */
-export function errorOf(text: string): ErrorBody {
+/** The value of a JSON text; undefined if it is not JSON. */
+export function parsedJson(text: string): unknown {
   try {
-    return errorIn(JSON.parse(text));
+    return JSON.parse(text);
   } catch {
-    return {};
+    return undefined;
   }
+}
+
+/** The members of an error in the text of an answer; none if it holds no error. */
+export function errorOf(text: string): ErrorBody {
+  return errorIn(parsedJson(text));
 }
 
 /** The service's codes for a path of an app that offers functions. */
@@ -97,21 +86,12 @@ const NO_SUCH_PATH = ["not_found", "function_not_found", "method_not_allowed"];
 
 /** Whether a body is a refusal by the service itself, not by the app's server. */
 export function isOwnRefusal(text: string): boolean {
-  try {
-    return fits(ERROR, JSON.parse(text));
-  } catch {
-    return false;
-  }
+  return fits(ERROR, parsedJson(text));
 }
 
 /** The failure if the service itself refused a request to a path. */
-export function explainPath(
-  site: Site,
-  app: string,
-  answer: Pick<Answer, "status">,
-  text: string,
-): CliFailure {
-  const failure = explain(answer, text, site, { app });
+export function explainPath(site: Site, app: string, status: number, text: string): CliFailure {
+  const failure = explain(status, text, site, { app });
   if (!NO_SUCH_PATH.includes(failure.detail.code ?? "")) return failure;
   return usage(
     `${app} offers functions and has no paths: it is not a server of its own`,
@@ -127,7 +107,7 @@ export function explainCall(
   text: string,
 ): CliFailure {
   const isFromApp = answer.headers["server-timing"] !== undefined && !isOwnRefusal(text);
-  if (!isFromApp) return explain(answer, text, site, { app });
+  if (!isFromApp) return explain(answer.status, text, site, { app });
   const message = `${app} is a server of its own, and answered ${answer.status} to POST /${functionName}`;
   return new CliFailure(message, { hint: `name one of its paths: millrace call ${app} /PATH` });
 }

@@ -6,13 +6,12 @@ import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, OFFERED_FILE, REMOVED_FILE } from 
 import { CliFailure, usage } from "../failure.ts";
 import { type Definitions } from "../options.ts";
 import { bytes, paint, printableName, relative } from "../output.ts";
-import { confirm, Progress, withProgress } from "../terminal.ts";
+import { confirm, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { explain } from "./explain.ts";
 import { ConnectionError, countBytes, send, textOf } from "./http.ts";
 import { asking, type RemoteFlags, type Task, type YesFlags } from "./task.ts";
 
-/** `millrace files ls|cp|download|rm` */
 export const COMMANDS: Definitions = {
   files(command) {
     asking(command, "ls", "list a folder of the storage", list, "models").argument(
@@ -60,7 +59,6 @@ const PART_BYTES = 16 * 1024 * 1024;
 const MAX_PARTS = 2_000;
 const TRIES = 4;
 
-/** Copies a file, or all files of a folder, into the project's storage. */
 async function upload({ api, out }: Task, from: string, to?: string): Promise<void> {
   const sources = await listSources(from, to);
   const totalBytes = sources.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
@@ -95,7 +93,7 @@ async function uploadFile(api: Api, source: Source, onBytes: (count: number) => 
 
 type Part = { readonly file: string; readonly url: string; readonly start: number; readonly end: number };
 
-/** Sends a part; again where the connection was lost. */
+/** Sends a part, and retries if the connection is lost. */
 async function putPart(api: Api, part: Part, onBytes: (count: number) => void): Promise<string> {
   for (let left = TRIES; ; left -= 1) {
     let sentBytes = 0;
@@ -137,7 +135,6 @@ async function listSources(from: string, to: string | undefined): Promise<Source
   );
 }
 
-/** Downloads a file of the project's storage, whole or not at all. */
 async function download(
   task: Task<RemoteFlags & { readonly force?: boolean }>,
   from: string,
@@ -152,12 +149,11 @@ async function download(
     query: { file_path: from },
   });
   const answer = await send(url, { signal: api.signal });
-  if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site);
+  if (answer.status !== 200) throw explain(answer.status, await textOf(answer), api.site);
   const totalBytes = Number(answer.headers["content-length"] ?? 0);
-  const progress = new Progress(from, out.isJson || target === null);
   let doneBytes = 0;
-  const counter = countBytes((count) => progress.bar((doneBytes += count), totalBytes));
-  try {
+  await withProgress(from, out.isJson || target === null, async (progress) => {
+    const counter = countBytes((count) => progress.bar((doneBytes += count), totalBytes));
     if (target === null) return await pipeline(answer.body, counter, process.stdout, { end: false });
     const aside = `${target}.part`;
     try {
@@ -167,13 +163,11 @@ async function download(
     } finally {
       await rm(aside, { force: true });
     }
-  } finally {
-    progress.end();
-  }
+  });
+  if (target === null) return;
   out.show({ file: target, size_bytes: doneBytes }, () => `${target}  ${bytes(doneBytes)}\n`);
 }
 
-/** The file to write; null for stdout. */
 function targetFor(from: string, to: string | undefined): string | null {
   if (to === "-") return null;
   const name = path.basename(from);

@@ -29,10 +29,7 @@ export class ConnectionError extends CliFailure {
   }
 }
 
-/**
- * Sends one request and resolves with the head of its answer. On `node:http`, because `fetch` gives up after five
- * minutes without a head and a run may take hours.
- */
+/** Sends a request; resolves with the head of its answer. `fetch` gives up after 5 minutes without one, and runs take hours. */
 export async function send(url: string, { body, ...options }: Sending): Promise<Answer> {
   const request = url.startsWith("https:") ? tlsRequest : plainRequest;
   return await new Promise((resolve, reject) => {
@@ -56,6 +53,21 @@ export function countBytes(onBytes: (count: number) => void): Transform {
       done(null, chunk);
     },
   });
+}
+
+/** Posts JSON and reads the whole answer. */
+export async function postJson(
+  url: string,
+  body: object,
+  signal: AbortSignal,
+  token?: string,
+): Promise<{ status: number; text: string }> {
+  const headers = {
+    "content-type": "application/json",
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  };
+  const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return { status: answer.status, text: await textOf(answer) };
 }
 
 /** All of a body as text. */

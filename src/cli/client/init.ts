@@ -9,7 +9,6 @@ import { asAppName, badName } from "./app-folder.ts";
 
 type InitFlags = { readonly name?: string; readonly json?: boolean };
 
-/** `millrace init [DIR]` */
 export const COMMANDS: Definitions = {
   init(command) {
     command

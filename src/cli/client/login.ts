@@ -4,7 +4,7 @@ import { DEVICE_CODES, DEVICE_TOKENS, ME, PROJECTS, SESSIONS } from "../../shape
 import type { DeviceCodes, ProjectRecord } from "../../shapes/people.ts";
 import { Api } from "./api.ts";
 import { explain, readJson } from "./explain.ts";
-import { send, textOf } from "./http.ts";
+import { postJson } from "./http.ts";
 import { changeProfile, checkedUrl, claimsOf, type Profile, readProfiles, type Site, USUAL } from "./site.ts";
 import { CliFailure, interruptible, usage } from "../failure.ts";
 import { type Definitions, examples } from "../options.ts";
@@ -16,7 +16,6 @@ type LoginFlags = Texts<"apiUrl" | "project"> & Switches<"token" | "json">;
 
 type Tokens = Required<Pick<Profile, "token" | "refreshToken">>;
 
-/** `millrace login [URL]`, `millrace logout [URL]`, `millrace whoami` */
 export const COMMANDS: Definitions = {
   login(command) {
     command
@@ -81,11 +80,11 @@ async function givenToken(): Promise<string> {
 
 /** Shows a code, and waits until a person who is signed in approves it. */
 async function signInDevice(baseUrl: string, out: Output, signal: AbortSignal): Promise<Tokens> {
-  const { status, text } = await post(`${baseUrl}/device-authorization`, {}, signal);
-  if (status !== 200) throw explain({ status }, text, { baseUrl } as Site);
+  const { status, text } = await postJson(`${baseUrl}/device-authorization`, {}, signal);
+  if (status !== 200) throw explain(status, text, { baseUrl } as Site);
   const { deviceAuthResponsePayload: codes } = readJson(DEVICE_CODES, text, baseUrl);
   const code = paint("bold", printableName(codes.user_code), process.stderr);
-  // On stderr also with --json: without the code nobody can approve.
+  // On stderr also with --json: the person who approves needs the code.
   process.stderr.write(
     `Open ${printableName(codes.verification_uri_complete)}\nand approve the code ${code}.\n`,
   );
@@ -99,7 +98,7 @@ async function redeem(
 ): Promise<Tokens> {
   const deadline = Date.now() + expiresIn * 1000;
   while (Date.now() < deadline) {
-    const { status, text } = await post(`${baseUrl}/token`, { device_code: deviceCode }, signal);
+    const { status, text } = await postJson(`${baseUrl}/token`, { device_code: deviceCode }, signal);
     if (status === 200) {
       const { accessToken, refreshToken } = readJson(DEVICE_TOKENS, text, baseUrl);
       return { token: accessToken, refreshToken };
@@ -108,16 +107,6 @@ async function redeem(
     await sleep(interval * 1000, undefined, { signal });
   }
   throw new CliFailure("the code was not approved in time", { hint: `millrace login ${baseUrl}` });
-}
-
-async function post(
-  url: string,
-  body: object,
-  signal: AbortSignal,
-): Promise<{ status: number; text: string }> {
-  const headers = { "content-type": "application/json" };
-  const answer = await send(url, { method: "POST", headers, body: JSON.stringify(body), signal });
-  return { status: answer.status, text: await textOf(answer) };
 }
 
 function choose(projects: readonly ProjectRecord[], wanted: string | undefined): ProjectRecord | undefined {
@@ -137,7 +126,7 @@ async function logout(given: string | undefined, out: Output, signal: AbortSigna
   const { token = null, refreshToken } = profile;
   if (refreshToken !== undefined) {
     const site = { baseUrl: url, apiUrl: null, project: null, token, refreshToken };
-    // A service that is gone, or a session that is over, is no reason to keep the token.
+    // The token goes even if the service is gone or the session is over.
     await endSession(new Api({ ...site, tokenSource: "millrace login" }, signal)).catch(() =>
       out.warn(`the session on ${url} could not be ended there`),
     );

@@ -13,8 +13,8 @@ type LogFlags = RemoteFlags &
 type Query = Readonly<Record<string, string | undefined>>;
 
 const PAGE_LINES = 1_000;
+const limit = count("--limit", 1, 9_999_999);
 
-/** `millrace logs APP` */
 export const COMMANDS: Definitions = {
   logs(command) {
     asks(command, logs, "millrace logs hello --since 10m --search error", "millrace logs hello --follow")
@@ -24,12 +24,7 @@ export const COMMANDS: Definitions = {
       .option("--run <id>", "only lines of this run")
       .option("--container <id>", "only lines of this replica")
       .option("--search <text>", "only lines that contain this text, ignoring case")
-      .option(
-        "--limit <count>",
-        "how many lines to show, counted from the end",
-        count("--limit", 1, 9_999_999),
-        100,
-      );
+      .option("--limit <count>", "how many lines to show, counted from the end", limit, 100);
   },
 };
 
@@ -95,7 +90,6 @@ function format(timestamp: string, text: string): string {
   return `${paint("dim", timestamp.slice(11, 23))}  ${printable(text)}`;
 }
 
-/** A duration ago, or a time; RFC 3339. */
 function readTime(text: string): string {
   const seconds = parseDuration(text);
   if (seconds !== null) return new Date(Date.now() - seconds * 1000).toISOString();

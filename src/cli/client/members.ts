@@ -2,11 +2,10 @@ import { INVITATION, INVITATIONS, MADE_INVITATION, MEMBERS, REMOVED_MEMBER } fro
 import { type Definitions } from "../options.ts";
 import { printable, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
-import { asking, type RemoteFlags, type Task, theOne, type YesFlags } from "./task.ts";
+import { asking, type RemoteFlags, type Task, theOne, YES_OPTION, type YesFlags } from "./task.ts";
 
 type InviteFlags = RemoteFlags & { readonly role?: string; readonly mail?: boolean };
 
-/** `millrace members list|invite|invitations|revoke|remove` */
 export const COMMANDS: Definitions = {
   members(command) {
     asking(command, "list", "list the project's members", listMembers);
@@ -27,7 +26,7 @@ export const COMMANDS: Definitions = {
     );
     asking(command, "remove", "remove a member from the project", removeMember, "ada@example.com --yes")
       .argument("<member>", "the member's id, or their address if that is unambiguous")
-      .option("--yes", "do not ask for confirmation");
+      .option(...YES_OPTION);
   },
 };
 
@@ -46,8 +45,8 @@ async function inviteMember({ api, flags, out }: Task<InviteFlags>, email: strin
   const made = await api.ask(MADE_INVITATION, "POST", await api.path("invitations"), { body });
   // The link alone on stdout, so that a script can take it.
   out.show(made, () => (made.inviteUrl === null ? "" : `${made.inviteUrl}\n`));
-  const what =
-    made.inviteUrl === null ? `mailed to ${printable(made.email)}` : "it is shown only once, so pass it on";
+  const mailed = `mailed to ${printable(made.email)}`;
+  const what = made.inviteUrl === null ? mailed : "it is shown only once, so pass it on";
   out.note(`invitation ${made.id}, role ${made.role}, expires ${made.expiresAt}; ${what}.`);
 }
 

@@ -3,7 +3,6 @@ import { type Definitions } from "../options.ts";
 import { paint, printableName, relative } from "../output.ts";
 import { asking, asks, type RemoteFlags, type Task, theOne } from "./task.ts";
 
-/** `millrace nodes [list|drain]` */
 export const COMMANDS: Definitions = {
   nodes(command) {
     const list = command.command("list", { isDefault: true }).description("list the nodes");

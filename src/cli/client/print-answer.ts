@@ -13,8 +13,8 @@ type Printing = { readonly api: Api; readonly out: Output; readonly app: string;
 /** Prints what a run answered, a stream as it comes; throws when the run failed. */
 export async function printAnswer(printing: Printing, functionName: string): Promise<void> {
   const { api, out, app, answer } = printing;
-  if (String(answer.headers["content-type"]).startsWith("text/event-stream"))
-    return await printStream(printing);
+  const type = String(answer.headers["content-type"]);
+  if (type.startsWith("text/event-stream")) return await printStream(printing);
   const text = await textOf(answer);
   const envelope = readEnvelope(text);
   // With a path after its name, a function answers in a form of its own.
@@ -27,7 +27,6 @@ export async function printAnswer(printing: Printing, functionName: string): Pro
   if (answer.status >= 400) process.exitCode = EXIT.failure;
 }
 
-/** Prints each message when it comes. */
 async function printStream({ api, out, app, answer }: Printing): Promise<void> {
   const runId = String(answer.headers["x-request-id"]);
   let count = 0;
@@ -38,7 +37,7 @@ async function printStream({ api, out, app, answer }: Printing): Promise<void> {
     });
   await readWhole(api, answer, lost, async () => {
     for await (const { event, data } of readMessages(answer.body)) {
-      if (event === "error") throw explain({ status: 500 }, data, api.site, { app, runId });
+      if (event === "error") throw explain(500, data, api.site, { app, runId });
       out.line({ ...(event !== null && { event }), data }, answerText(data));
       count += 1;
     }
@@ -95,7 +94,7 @@ async function printBody({ api, out, app, answer }: Printing): Promise<void> {
   const type = answer.headers["content-type"] ?? "";
   if (mayBeRefusal(answer)) {
     const text = await textOf(answer);
-    if (isOwnRefusal(text)) throw explainPath(api.site, app, answer, text);
+    if (isOwnRefusal(text)) throw explainPath(api.site, app, answer.status, text);
     writeWhole(out, answer, Buffer.from(text));
   } else if (type.startsWith("text/event-stream")) {
     for await (const { event, data } of readMessages(answer.body)) {
@@ -118,7 +117,7 @@ function mayBeRefusal({ status, headers }: Answer): boolean {
   return status >= 400 && isJson && Number(headers["content-length"]) <= MAX_REFUSAL_BYTES;
 }
 
-/** Prints bytes as they come, no faster than they are taken; a terminal gets them as text that cannot steer it. */
+/** Prints bytes as they come, at the reader's pace; a terminal gets them as text that cannot steer it. */
 async function printBytes({ body }: Answer): Promise<void> {
   const decoder = process.stdout.isTTY ? new TextDecoder() : null;
   let last = LINE_END;

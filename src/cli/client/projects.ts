@@ -4,7 +4,6 @@ import { printableName } from "../output.ts";
 import { changeProfile } from "./site.ts";
 import { asking, asks, type Task, theOne } from "./task.ts";
 
-/** `millrace projects [list|create|use]` */
 export const COMMANDS: Definitions = {
   projects(command) {
     const list = command.command("list", { isDefault: true }).description("list your projects");

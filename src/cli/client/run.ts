@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type BundleFile, listBundleFiles } from "../../apps/bundles/list-files.ts";
@@ -20,20 +19,9 @@ import { asks, type RemoteFlags, type Switches, type Task, type Texts } from "./
 
 type RunFlags = RemoteFlags & Texts<"app" | "data"> & Switches<"detach">;
 
-/** A file on this machine, and what of it is to run. */
-type Target = {
-  readonly folder: string;
-  readonly fileName: string;
-  readonly functionName: string | null;
-};
-
-/** The file to run, and the JSON object of its arguments. */
-type FileToRun = Omit<Target, "folder"> & { readonly data: string | null };
-
 const LOOK_MS = 500;
 const FUNCTION = /^[A-Za-z]\w*$/;
 
-/** `millrace run FILE[::FUNCTION]` */
 export const COMMANDS: Definitions = {
   run(command) {
     asks(command, run, "millrace run train.py", `millrace run train.py::evaluate --data '{"epochs": 2}'`)
@@ -50,7 +38,7 @@ export const COMMANDS: Definitions = {
 async function run(task: Task<RunFlags>, given: string): Promise<void> {
   const { api, flags, out } = task;
   const { folder, fileName, functionName } = readTarget(given);
-  const { config, warnings } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
+  const { config, warnings } = loadAppConfig(folder);
   const app = flags.app ?? config.deployment.name ?? asAppName(path.basename(folder));
   if (!APP_NAME.test(app)) throw badName(app, "--app");
   for (const warning of warnings) out.warn(warning);
@@ -67,7 +55,7 @@ async function run(task: Task<RunFlags>, given: string): Promise<void> {
   const place = (await api.appPath(app)).replace("/v2/", "/v3/");
   await api.ask(ID, "POST", `${place}/create-run-app`);
   const imageDigest = await installed(task, place, pip);
-  const { body, contentType } = await fileRunForm(files, { fileName, functionName, data });
+  const { body, contentType } = await fileRunForm(files, fileName, functionName, data);
   const { runId } = await api.ask(FILE_RUN, "POST", `${place}/run`, {
     query: { filename: fileName, functionName: functionName ?? undefined, imageDigest },
     body,
@@ -82,7 +70,7 @@ async function run(task: Task<RunFlags>, given: string): Promise<void> {
   await follow(task, app, runId);
 }
 
-function readTarget(given: string): Target {
+function readTarget(given: string): { folder: string; fileName: string; functionName: string | null } {
   const [file = "", functionName = null, ...more] = given.split("::");
   const full = path.resolve(file);
   if (!file.endsWith(".py") || more.length > 0)
@@ -93,7 +81,6 @@ function readTarget(given: string): Target {
   return { folder: path.dirname(full), fileName: path.basename(full), functionName };
 }
 
-/** Has the service install the packages that the file needs; undefined if it needs none. */
 async function installed(
   { api, out, signal }: Task,
   place: string,
@@ -190,7 +177,9 @@ _millrace_call()
 /** The form of a file run: the files as a tar, of which one ends with a call of the function, and the data. */
 async function fileRunForm(
   files: readonly BundleFile[],
-  { fileName, functionName, data }: FileToRun,
+  fileName: string,
+  functionName: string | null,
+  data: string | null,
 ): Promise<{ readonly body: Buffer; readonly contentType: string }> {
   const tar = await tarOf(files, fileName, functionName === null ? "" : CALL);
   const form = new FormData();

@@ -15,7 +15,6 @@ type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly 
 
 const RESULT = ',"result":';
 
-/** `millrace runs list|get|tail|cancel` */
 export const COMMANDS: Definitions = {
   runs(command) {
     const sample = "019a8a3e-6c51-7d0e-b7f1-54a2f0d1c9aa";
@@ -24,20 +23,15 @@ export const COMMANDS: Definitions = {
       .option(...LIMIT_OPTION)
       .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`, oneOf("--status", RUN_STATES))
       .option("--async", "only async runs");
-    asking(
-      command,
-      "get <app> <run>",
-      "show a run, and its result once it has ended",
-      getRun,
-      `hello ${sample}`,
+    const showing = "show a run, and its result once it has ended";
+    asking(command, "get <app> <run>", showing, getRun, `hello ${sample}`);
+    const tailing = "print what a run yields, from the beginning to the end";
+    asking(command, "tail <app> <run>", tailing, tailRun, `counter ${sample}`).option(
+      "--after <number>",
+      "skip this many messages",
+      count("--after", 0, 999_999_999_999_999),
+      0,
     );
-    asking(
-      command,
-      "tail <app> <run>",
-      "print what a run yields, from the beginning to the end",
-      tailRun,
-      `counter ${sample}`,
-    ).option("--after <number>", "skip this many messages", count("--after", 0, 999_999_999_999_999), 0);
     asking(command, "cancel <app> <run>", "cancel a queued or running run", cancelRun, `hello ${sample}`);
   },
 };
@@ -45,7 +39,7 @@ export const COMMANDS: Definitions = {
 async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Promise<void> {
   const { async: asyncOnly, status, limit } = flags;
   const path = await (app === undefined ? api.path("runs") : api.appPath(app, "/runs"));
-  const asked = { query: { status, asyncOnly }, about: app === undefined ? {} : { app } };
+  const asked = { query: { status, asyncOnly }, about: { app } };
   out.list(await firstOf(api, RUNS, path, limit, asked), {
     RUN: ({ id }) => id,
     ...(app === undefined && {
@@ -63,7 +57,7 @@ async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Pro
 async function getRun({ api, out }: Task, app: string, id: string): Promise<void> {
   const answer = await api.open("GET", await api.appUrl(app, `runs/${encodeURIComponent(id)}`));
   const text = await textOf(answer);
-  if (answer.status !== 200) throw explain(answer, text, api.site, { app });
+  if (answer.status !== 200) throw explain(answer.status, text, api.site, { app });
   if (out.isJson) {
     process.stdout.write(`${text}\n`);
     return;
@@ -136,7 +130,7 @@ async function readOn(
   const answer = await api.open("GET", url, { headers: { "last-event-id": position.after } });
   // Everything was read before: only the record is missing.
   if (answer.status === 204) return await api.get(RUN, await api.appUrl(app, `runs/${id}`));
-  if (answer.status !== 200) throw explain(answer, await textOf(answer), api.site, { app });
+  if (answer.status !== 200) throw explain(answer.status, await textOf(answer), api.site, { app });
   try {
     for await (const { id: number, event, data } of readMessages(answer.body)) {
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);

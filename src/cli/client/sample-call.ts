@@ -3,16 +3,15 @@ import type { JsonSchema } from "../../model/app.ts";
 import { fits } from "../../shapes/shape.ts";
 import { programName, shellWord } from "../program-name.ts";
 import type { Api } from "./api.ts";
+import { parsedJson } from "./explain.ts";
 import { textOf } from "./http.ts";
 
-/** The parts of the commands to paste. */
 type Callable = {
   readonly name: string;
   /** `{api_url}/v4/{project_id}/{app_name}` */
   readonly endpoint: string;
   /** A path that answers where the app is a server; null where it offers functions. */
   readonly serverPath: string | null;
-  /** The function to call and its arguments; null if unknown. */
   readonly sample: SampleCall | null;
   /** The token, as a shell reads it between double quotes. */
   readonly token: string;
@@ -42,13 +41,7 @@ export function callHints(app: Callable): { url: string; commands: string[] } {
 
 /** A value as `millrace call` reads it: text bare unless it looks like JSON. */
 function wordOf(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value);
-  try {
-    JSON.parse(value);
-    return JSON.stringify(value);
-  } catch {
-    return value;
-  }
+  return typeof value === "string" && parsedJson(value) === undefined ? value : JSON.stringify(value);
 }
 
 /** A function to try first, with a value for each argument it requires. */
@@ -57,21 +50,12 @@ type SampleCall = {
   readonly values: Readonly<Record<string, unknown>>;
 };
 
-/** The part of an app's OpenAPI document that is read. */
+const SCHEMA = z.record(z.string(), z.unknown());
+const CONTENT = z.object({ "application/json": z.object({ schema: SCHEMA }) });
+const PATH = z.object({ post: z.object({ requestBody: z.object({ content: CONTENT }) }) });
 const DOCUMENT = z.object({
-  paths: z.record(
-    z.string(),
-    z.object({
-      post: z.object({
-        requestBody: z.object({
-          content: z.object({
-            "application/json": z.object({ schema: z.record(z.string(), z.unknown()) }),
-          }),
-        }),
-      }),
-    }),
-  ),
-  components: z.object({ schemas: z.record(z.string(), z.record(z.string(), z.unknown())) }),
+  paths: z.record(z.string(), PATH),
+  components: z.object({ schemas: z.record(z.string(), SCHEMA) }),
 });
 
 type Schemas = Readonly<Record<string, JsonSchema>>;

@@ -7,6 +7,7 @@ import { CliFailure, usage } from "../failure.ts";
 import { type Definitions } from "../options.ts";
 import { pastable } from "../program-name.ts";
 import { readStdin } from "../terminal.ts";
+import type { Api } from "./api.ts";
 import { restartApp } from "./apps.ts";
 import { asking, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
@@ -19,7 +20,6 @@ const RESTART = "then restart the replicas that would keep the old values";
 const SCOPE = ["--app <app>", "use this app's secrets instead of the project's"] as const;
 const HIDDEN = "••••••••";
 
-/** `millrace secrets list|set|unset` */
 export const COMMANDS: Definitions = {
   secrets(command) {
     asking(command, "list", "list secrets by name", listSecrets, "--app hello")
@@ -93,10 +93,7 @@ async function finish(task: Task<SecretFlags>, document: object, done: string, s
   out.show({ ...document, ...(restarted && { restarted }) }, () => `${said} ${then}\n`);
 }
 
-/**
- * Restarts the app whose secrets have changed, or every app of the project that has replicas. One that cannot be
- * restarted does not keep the others from it; the failure then says what was done.
- */
+/** Restarts the app, or all of the project that have replicas; tries each before it throws what was and was not done. */
 async function restartAffected(task: Task<SecretFlags>, done: string): Promise<string[]> {
   const { api, flags } = task;
   const restarted: string[] = [];
@@ -143,14 +140,16 @@ function seenLater(flags: SecretFlags): string {
 }
 
 async function read({ api, flags: { app } }: Task<SecretFlags>): Promise<SecretMap> {
-  if (app === undefined) return await api.get(SECRET_MAP, await api.path("secrets"));
-  return await api.get(SECRET_MAP, await api.appPath(app, "/secrets"), { about: { app } });
+  return await api.get(SECRET_MAP, await pathOf(api, app), { about: { app } });
 }
 
-/** Puts the map in the place of the one that is there: the service knows only whole ones. */
+/** Replaces the whole map: the service takes no parts. */
 async function write({ api, flags: { app } }: Task<SecretFlags>, body: SecretMap): Promise<void> {
-  const path = await (app === undefined ? api.path("secrets") : api.appPath(app, "/secrets"));
-  await api.ask(SECRET_MAP, "PATCH", path, { body, ...(app !== undefined && { about: { app } }) });
+  await api.ask(SECRET_MAP, "PATCH", await pathOf(api, app), { body, about: { app } });
+}
+
+async function pathOf(api: Api, app: string | undefined): Promise<string> {
+  return await (app === undefined ? api.path("secrets") : api.appPath(app, "/secrets"));
 }
 
 function readEnvFile(file: string): Record<string, string> {

@@ -5,7 +5,7 @@ import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { asking, count, seconds, theOne } from "./task.ts";
+import { asking, count, seconds, theOne, YES_OPTION } from "./task.ts";
 import type { Numbers, RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
 type CreateFlags = RemoteFlags &
@@ -17,13 +17,14 @@ type TokenFlags = RemoteFlags & { readonly user: string; readonly expires?: numb
 type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: number };
 
 const ACCOUNT = ["<account>", "the account's id, or its name if that is unambiguous"] as const;
+const lifetime = seconds("--expires");
+const rate = count("--calls-per-minute", 0, 999_999_999_999_999);
 const EXPIRES = [
   "--expires <time>",
   "a date, an RFC 3339 time, or a duration from now such as 30d",
   readExpiry,
 ] as const;
 
-/** `millrace service-accounts create|list|token|rotate|delete` */
 export const COMMANDS: Definitions = {
   "service-accounts"(command) {
     asking(
@@ -43,11 +44,7 @@ export const COMMANDS: Definitions = {
         "with the role call: an origin whose pages may use it; may be repeated",
         collect,
       )
-      .option(
-        "--calls-per-minute <count>",
-        "with the role call: how many calls each end user may make",
-        count("--calls-per-minute", 0, 999_999_999_999_999),
-      )
+      .option("--calls-per-minute <count>", "with the role call: how many calls each end user may make", rate)
       .option(...EXPIRES)
       .option("--description <text>", "a longer description");
     asking(command, "list", "list the project's accounts, including revoked ones", listAccounts);
@@ -60,33 +57,21 @@ export const COMMANDS: Definitions = {
     )
       .argument(...ACCOUNT)
       .requiredOption("--user <id>", "your own id of the user: runs belong to the account and this user")
-      .option(
-        "--expires <duration>",
-        "how long the token works, at most 24h (default: 1h)",
-        seconds("--expires"),
-      );
+      .option("--expires <duration>", "how long the token works, at most 24h (default: 1h)", lifetime);
     asking(command, "rotate", "issue a new token for an account", rotateAccount, "ci --overlap 1h")
       .argument(...ACCOUNT)
       .option("--overlap <duration>", "how long the old token keeps working", seconds("--overlap"), 0)
       .option(...EXPIRES);
     asking(command, "delete", "revoke an account; its token stops working", deleteAccount, "ci --yes")
       .argument(...ACCOUNT)
-      .option("--yes", "do not ask for confirmation");
+      .option(...YES_OPTION);
   },
 };
 
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
   const { role, description, app: apps, function: functions, origin: origins, callsPerMinute } = flags;
-  const body = {
-    name,
-    role,
-    description,
-    apps,
-    functions,
-    origins,
-    callsPerMinute,
-    expiresAt: flags.expires,
-  };
+  const limits = { apps, functions, origins, callsPerMinute };
+  const body = { name, role, description, ...limits, expiresAt: flags.expires };
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body }));
 }
 

@@ -8,7 +8,6 @@ import { CliFailure, usage } from "../failure.ts";
 /** The service a command talks to, and as whom. */
 export type Site = {
   readonly baseUrl: string;
-  /** Null if unknown. */
   readonly apiUrl: string | null;
   readonly project: string | null;
   readonly token: string | null;
@@ -25,10 +24,11 @@ type Local = Omit<Site, "tokenSource"> & { readonly tokenFile: string };
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const DATA_DIR = ".millrace";
+const TOKEN_FILE = "owner-token";
 /** Where `millrace dev` keeps its data. */
 export const DEV_DATA_DIR = ".millrace-dev";
 
-/** Where a service is by default. */
+/** The default addresses of a service. */
 export const USUAL = { baseUrl: "http://127.0.0.1:4100", apiUrl: "http://127.0.0.1:4000" };
 
 /**
@@ -101,22 +101,18 @@ async function askLocal(dataDir: string): Promise<Local | null> {
   const asked = await askService(dataDir, "bootstrap").catch(() => null);
   if (!asked) return null;
   const { baseUrl, apiUrl, token, projectId } = asked.result as Local & { projectId: string };
-  return { baseUrl, apiUrl, token, project: projectId, tokenFile: tokenFileOf(dataDir) };
+  return { baseUrl, apiUrl, token, project: projectId, tokenFile: path.join(dataDir, TOKEN_FILE) };
 }
 
 /** Where no control socket answers, as from another container, the token in the directory is still good. */
 function leftToken(dataDir: string): Local | null {
   try {
-    const tokenFile = tokenFileOf(dataDir);
+    const tokenFile = path.join(dataDir, TOKEN_FILE);
     const token = readFileSync(tokenFile, "utf8").trim();
     return { ...USUAL, token, project: claimsOf(token).project_id ?? null, tokenFile };
   } catch {
     return null;
   }
-}
-
-function tokenFileOf(dataDir: string): string {
-  return path.join(dataDir, "owner-token");
 }
 
 /** The claims of a token; nothing if it is not a JWT. Only the service can tell whether they are true. */
@@ -142,24 +138,21 @@ export type Profile = {
   readonly apiUrl?: string;
   readonly project?: string;
   readonly token?: string;
-  /** Of a person who signed in; gets a new token when that one is over. */
+  /** Of a person who signed in; gets a new token when that one has expired. */
   readonly refreshToken?: string;
 };
 
 /** Every server that the user has signed in to, by its management address. */
-type Profiles = {
-  readonly current: string | null;
-  readonly servers: Readonly<Record<string, Profile>>;
-};
+type Profiles = { readonly current: string | null; readonly servers: Readonly<Record<string, Profile>> };
 
-/** The file that holds the profiles: for its owner alone. */
-export function profilesPath(env: NodeJS.ProcessEnv = process.env): string {
-  const config = env["XDG_CONFIG_HOME"] || path.join(homedir(), ".config");
+function profilesPath(): string {
+  const config = process.env["XDG_CONFIG_HOME"] || path.join(homedir(), ".config");
   return path.join(config, "millrace", "profiles.json");
 }
 
-/** The profiles as they are kept; none when there is no file yet. */
-export function readProfiles(file = profilesPath()): Profiles {
+/** The stored profiles; none when there is no file yet. */
+export function readProfiles(): Profiles {
+  const file = profilesPath();
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -176,8 +169,9 @@ export function readProfiles(file = profilesPath()): Profiles {
   throw new CliFailure(`${file} was not written by millrace`, { hint: "remove it, then millrace login" });
 }
 
-/** Keeps the profiles, whole or not at all. */
-export function writeProfiles(profiles: Profiles, file = profilesPath()): void {
+/** Stores the profiles for their owner alone, whole or not at all. */
+function writeProfiles(profiles: Profiles): void {
+  const file = profilesPath();
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   const aside = `${file}.${randomBytes(4).toString("hex")}`;
   writeFileSync(aside, `${JSON.stringify(profiles, null, 2)}\n`, { mode: 0o600 });
@@ -189,10 +183,9 @@ export function writeProfiles(profiles: Profiles, file = profilesPath()): void {
 export function changeProfile(url: string, change: Profile | null, isCurrent = false): void {
   const { current, servers } = readProfiles();
   const { [url]: before, ...others } = servers;
-  if (change === null) {
-    writeProfiles({ current: current === url ? null : current, servers: others });
-    return;
+  if (change === null) writeProfiles({ current: current === url ? null : current, servers: others });
+  else {
+    const changed = { ...others, [url]: { ...before, ...change } };
+    writeProfiles({ current: isCurrent ? url : current, servers: changed });
   }
-  const changed = { ...others, [url]: { ...before, ...change } };
-  writeProfiles({ current: isCurrent ? url : current, servers: changed });
 }

@@ -9,17 +9,17 @@ import { ConnectionError } from "./http.ts";
 /** How a socket was closed: 1000 when there was no more to tell. */
 export type SocketEnd = { readonly code: number; readonly reason: string };
 
-/** Frames that one WebSocket of the management plane sends, and others after it. */
+/** Frames that a WebSocket of the management plane sends, and its successors after a loss. */
 type Source<S extends Shape> = {
   readonly shape: S;
   readonly path: string;
-  /** Asked for each connection: it says after which frame to go on. */
+  /** Called for each connection: names the frame to continue after. */
   readonly query: () => Query;
-  /** Whether this is the end; otherwise the connection was lost, and is made again. */
+  /** Whether this is the end; if not, the connection was lost, and is opened again. */
   readonly isOver: (end: SocketEnd) => boolean;
 };
 
-/** So many connections in a row may end without a frame. */
+/** Connections in a row that may end without a frame. */
 const MAX_LOSSES = 120;
 const GAP_MS = 500;
 
@@ -76,7 +76,7 @@ async function readFrames<S extends Shape>(
       socket.on("unexpected-response", (_, answer) => {
         let text = "";
         answer.on("data", (part: Buffer) => (text += part.toString()));
-        answer.on("end", () => reject(explain({ status: answer.statusCode ?? 0 }, text, site)));
+        answer.on("end", () => reject(explain(answer.statusCode ?? 0, text, site)));
       });
       socket.on("error", (error) => {
         // After the opening, the close event that follows says what happened.

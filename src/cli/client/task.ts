@@ -12,7 +12,8 @@ export type RemoteFlags = SiteFlags & { readonly json?: boolean };
 export type Texts<Names extends string> = { readonly [Name in Names]?: string };
 export type Numbers<Names extends string> = { readonly [Name in Names]?: number };
 export type Switches<Names extends string> = { readonly [Name in Names]?: boolean };
-/** The options of a command that asks for confirmation. */
+/** The option of a command that asks for confirmation. */
+export const YES_OPTION = ["--yes", "do not ask for confirmation"] as const;
 export type YesFlags = RemoteFlags & Switches<"yes">;
 
 /** What a command works with. */
@@ -20,7 +21,6 @@ export type Task<Flags extends RemoteFlags = RemoteFlags> = {
   readonly api: Api;
   readonly flags: Flags;
   readonly out: Output;
-  /** Aborts at Ctrl-C. */
   readonly signal: AbortSignal;
 };
 
@@ -30,10 +30,7 @@ type Work<Flags extends RemoteFlags> = (task: Task<Flags>, ...words: never[]) =>
 /** Arguments that mean the same to every subcommand. */
 const ARGUMENTS: Readonly<Record<string, string>> = { app: "the app's name", run: "the run's id" };
 
-/**
- * Adds a subcommand that asks a service. Its arguments of `ARGUMENTS` are named with it, such as `get <app>`; of each
- * example, the words after the command are enough.
- */
+/** Adds a subcommand that asks a service, such as `get <app>`. Examples may leave out the command itself. */
 export function asking<Flags extends RemoteFlags>(
   parent: Command,
   name: string,
@@ -63,7 +60,7 @@ export function asks<Flags extends RemoteFlags>(
   return examples(command, ...lines).action(withService(work));
 }
 
-/** Makes an action of such work. */
+/** The action that does the work. */
 export function withService<Flags extends RemoteFlags>(
   work: Work<Flags>,
 ): (...given: unknown[]) => Promise<void> {
@@ -118,10 +115,6 @@ export function oneOf(option: string, words: readonly string[]): (text: string) 
   };
 }
 
+const limit = count("--limit", 1, 9_999_999);
 /** The option of a command that lists entries. */
-export const LIMIT_OPTION = [
-  "--limit <count>",
-  "how many to show at most",
-  count("--limit", 1, 9_999_999),
-  20,
-] as const;
+export const LIMIT_OPTION = ["--limit <count>", "how many to show at most", limit, 20] as const;

@@ -37,7 +37,7 @@ export async function uploadApp(
   });
 }
 
-/** Zips the files for as long as something is done with the zip. */
+/** Zips the files for as long as the work takes. */
 export async function withBundle<Done>(
   files: readonly BundleFile[],
   work: (zip: string) => Promise<Done>,
@@ -60,7 +60,7 @@ export async function cancelBuild(api: Api, name: string, buildId: string): Prom
   return answer?.status === 200;
 }
 
-/** Deploys an app of this command's own, and resolves with the lines of its build when it serves; throws if it does not. */
+/** Deploys an app of this command's own; resolves with its build's lines once it serves. */
 export async function deploySources(api: Api, name: string, folder: string): Promise<string[]> {
   const { buildId } = await uploadApp(api, name, await bundleFilesOf(readAppFolder(folder, name)), true);
   const lines: string[] = [];

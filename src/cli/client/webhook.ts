@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,7 +17,8 @@ import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 type ListFlags = RemoteFlags & { readonly state?: string; readonly limit: number };
 type AgainFlags = RemoteFlags & { readonly from?: string; readonly to?: string };
 
-/** `millrace webhook listen|deliveries|redeliver` */
+const state = oneOf("--state", DELIVERY_STATES);
+
 export const COMMANDS: Definitions = {
   webhook(command) {
     const listenText = "receive webhooks on this machine, show each and check its signature";
@@ -36,11 +38,7 @@ export const COMMANDS: Definitions = {
       "--state failed",
     )
       .argument("[run]", "the run whose delivery to show, with its attempts")
-      .option(
-        "--state <state>",
-        `only those: ${DELIVERY_STATES.join(", ")}`,
-        oneOf("--state", DELIVERY_STATES),
-      )
+      .option("--state <state>", `only those: ${DELIVERY_STATES.join(", ")}`, state)
       .option(...LIMIT_OPTION);
     asking(
       command,
@@ -114,7 +112,6 @@ type ListenFlags = Required<Texts<"port" | "status" | "delay">> & Texts<"secret"
 
 type Listening = ReturnType<typeof readListening>;
 
-/** A delivery as it came. */
 type Came = {
   readonly method: string;
   readonly path: string;
@@ -132,16 +129,12 @@ async function listen(flags: ListenFlags): Promise<void> {
   const server = receiver(listening, (came) => {
     process.stdout.write(flags.json ? asJson(came, listening) : asText(came, listening));
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(listening.port, "127.0.0.1", resolve);
-  });
+  server.listen(listening.port, "127.0.0.1");
+  await once(server, "listening");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   if (flags.json) process.stdout.write(`${JSON.stringify({ listening: url })}\n`);
   else process.stdout.write(`Listening on ${url}\nUse it as webhookEndpoint. Ctrl-C stops it.\n\n`);
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => resolve());
-  });
+  await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
   server.close();
   server.closeAllConnections();
 }

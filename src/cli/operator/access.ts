@@ -10,11 +10,8 @@ export async function bootstrap(flags: OperatorFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
   const { projectId, token, apiUrl, baseUrl } = await askOperator(settings, "bootstrap");
   const fields = { project_id: projectId, token, api_url: apiUrl, base_url: baseUrl };
-  new Output(flags).show(fields, () =>
-    Object.entries(fields)
-      .map(([name, value]) => `${name.padEnd(12)}${value}\n`)
-      .join(""),
-  );
+  const lines = Object.entries(fields).map(([name, value]) => `${name.padEnd(12)}${value}\n`);
+  new Output(flags).show(fields, () => lines.join(""));
 }
 
 /** `millrace reset-password`: prints a password-reset link. */

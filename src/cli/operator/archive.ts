@@ -21,11 +21,9 @@ const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 /** The first entry of an archive. */
 export type Manifest = {
   readonly format: typeof FORMAT;
-  /** Of the release that wrote it. */
   readonly version: string;
   readonly created_at: string;
   readonly store: "sqlite" | "postgres";
-  /** The data directory that it was made of. */
   readonly data_dir: string;
 };
 
@@ -43,7 +41,6 @@ const ROOT_DEPTH = 2;
 /** An app's packages come with a link to the interpreter they are for, which is the machine's. */
 const INTERPRETER = /^environments\/[\w-]+\/bin\/python[\d.]*$/;
 
-/** Where a project's storage is. */
 const STORAGE = /^storage\/(p-[a-z0-9]+)$/;
 /** The entry is gone, or something else is in its place. */
 const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL"]);
@@ -51,14 +48,12 @@ const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL"]);
 /** Entries that are not in the archive, or not as they were. */
 export type Oddities = {
   readonly leftOut: string[];
-  /** Changed while they were read. */
   readonly changed: string[];
 };
 
 /** The entries of a data directory in an archive. */
 export type Added = {
   readonly count: number;
-  /** The entries of the directory itself. */
   readonly names: readonly string[];
 };
 
@@ -66,8 +61,8 @@ export type Added = {
 type AddStorage = (tar: TarWriter, projectId: string, odd: Oddities) => Promise<number>;
 
 /**
- * Puts all of a data directory into an archive, except its database, its key and its locks. Apps may be changing it: each
- * folder is read by its descriptor, and nothing that replaces an entry meanwhile is followed or waited for.
+ * Puts all of a data directory into an archive, except its database, key and locks. Apps may be changing it: it reads
+ * each folder by its descriptor, and neither follows nor waits for a replacement of an entry.
  */
 export async function addDataDirectory(
   tar: TarWriter,
@@ -139,17 +134,11 @@ async function addFile(tar: TarWriter, name: string, source: string): Promise<"w
     if (!(await file.stat()).isFile()) return "odd";
     return (await tar.addFile(name, file)) ? "whole" : "changed";
   } catch (error) {
-    throw new SpoiltArchive(name, error);
+    // Half an entry spoils the archive. Without its code, the error cannot pass for one of GONE.
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`${name} could not be read: ${reason}`, { cause: error });
   } finally {
     await file.close();
-  }
-}
-
-/** Half an entry spoils the archive, whatever the reason. */
-class SpoiltArchive extends Error {
-  constructor(name: string, cause: unknown) {
-    super(`${name} could not be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
-    this.name = "SpoiltArchive";
   }
 }
 
@@ -200,11 +189,8 @@ async function copy(source: Readable, tar: TarWriter, folder: string, odd: Oddit
     if (record.kind === "over") return count;
     if (!isPlain(record.name)) throw new Error(`invalid name: ${JSON.stringify(record.name)}`);
     const name = `${folder}/${record.name}`;
-    if (
-      isTooLong(name) ||
-      record.kind === "odd" ||
-      (record.kind === "link" && !mayLead(name, record.target))
-    ) {
+    const isBadLink = record.kind === "link" && !mayLead(name, record.target);
+    if (isTooLong(name) || record.kind === "odd" || isBadLink) {
       if (record.kind === "file") await pass(source, record.size);
       odd.leftOut.push(name);
       continue;
@@ -220,7 +206,6 @@ async function copy(source: Readable, tar: TarWriter, folder: string, odd: Oddit
   }
 }
 
-/** Reads past a file. */
 async function pass(source: Readable, sizeBytes: number): Promise<void> {
   const pieces = readBytes(source, sizeBytes);
   while (!(await pieces.next()).done);

@@ -26,7 +26,7 @@ const SEALED_ADVICE = "It is encrypted: without the passphrase nobody can restor
 /** `millrace backup`: everything that is needed to start again, in one file; the service may keep running. */
 export async function backup(file: string, flags: OperatorFlags): Promise<void> {
   const { settings } = readSettings({ flags, env: process.env });
-  const { dataDir } = settings;
+  const { dataDir, databaseUrl } = settings;
   const target = path.resolve(file);
   if (existsSync(target)) throw new Error(`${target} already exists; choose another name`);
   if (target.startsWith(`${dataDir}/`))
@@ -38,10 +38,32 @@ export async function backup(file: string, flags: OperatorFlags): Promise<void> 
   const odd: Oddities = { leftOut: [], changed: [] };
   const partial = `${target}.partial`;
   try {
-    const added = await write(partial, passphrase, settings, odd);
+    const { count, names } = await write(partial, passphrase, settings, odd);
     await rename(partial, target);
     await syncDirectory(path.dirname(target));
-    await report(target, added, odd, passphrase !== null, settings, flags);
+    const { size } = await stat(target);
+    const { leftOut, changed } = odd;
+    const command =
+      databaseUrl === null ? null : (await import("../../store/postgres/backup.ts")).dumpCommand(databaseUrl);
+    const document = {
+      file: target,
+      size_bytes: size,
+      entries: count,
+      contains: names,
+      encrypted: passphrase !== null,
+      left_out: leftOut,
+      changed,
+      database_command: command,
+    };
+    new Output(flags).show(document, () =>
+      [
+        `${target} (${size} bytes) holds ${names.join(", ")}.\n`,
+        passphrase === null ? PLAIN_ADVICE : SEALED_ADVICE,
+        ...leftOut.map((name) => `left out, not a regular file: ${printableName(name)}\n`),
+        ...changed.map((name) => `changed while it was read: ${printableName(name)}\n`),
+        command === null ? "" : `The Postgres database is not included. Back it up too:\n  ${command}\n`,
+      ].join(""),
+    );
   } finally {
     await rm(partial, { force: true });
   }
@@ -128,36 +150,4 @@ async function syncDirectory(directory: string): Promise<void> {
   } finally {
     await handle.close();
   }
-}
-
-async function report(
-  file: string,
-  { count, names }: Added,
-  { leftOut, changed }: Oddities,
-  isEncrypted: boolean,
-  { databaseUrl }: Settings,
-  flags: OperatorFlags,
-): Promise<void> {
-  const { size } = await stat(file);
-  const command =
-    databaseUrl === null ? null : (await import("../../store/postgres/backup.ts")).dumpCommand(databaseUrl);
-  const document = {
-    file,
-    size_bytes: size,
-    entries: count,
-    contains: names,
-    encrypted: isEncrypted,
-    left_out: leftOut,
-    changed,
-    database_command: command,
-  };
-  new Output(flags).show(document, () =>
-    [
-      `${file} (${size} bytes) holds ${names.join(", ")}.\n`,
-      isEncrypted ? SEALED_ADVICE : PLAIN_ADVICE,
-      ...leftOut.map((name) => `left out, not a regular file: ${printableName(name)}\n`),
-      ...changed.map((name) => `changed while it was read: ${printableName(name)}\n`),
-      command === null ? "" : `The Postgres database is not included. Back it up too:\n  ${command}\n`,
-    ].join(""),
-  );
 }

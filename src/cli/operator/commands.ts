@@ -73,12 +73,11 @@ export const COMMANDS: Definitions = {
       }),
 };
 
-/** The same for a command whose result programs may read. */
+/** The same with `--json`. */
 function printing(command: Command, ...lines: string[]): Command {
   return withSettings(command, ...lines).option(...JSON_OPTION);
 }
 
-/** Adds every setting of the service as an option. */
 function withSettings(command: Command, ...lines: string[]): Command {
   command.option("--config <file>", "settings file (TOML)");
   for (const { name, meaning, default: usual } of Object.values<SettingKey<unknown>>(SETTING_KEYS)) {

@@ -6,7 +6,6 @@ import { readSettings } from "../../config/settings.ts";
 import { createLog } from "../../kit/log.ts";
 import { type Service, startService } from "../../main.ts";
 import { isFinal, type Run } from "../../model/run.ts";
-import type { Store } from "../../store/store.ts";
 import { type Api, apiOf } from "../client/api.ts";
 import { type AppFolder, bundleFilesOf, readAppFolder } from "../client/app-folder.ts";
 import { followBuild } from "../client/builds.ts";
@@ -25,11 +24,9 @@ type DevFlags = Texts<"name" | "apiPort" | "basePort"> & { readonly dataDir: str
 /** The folder of a version's copy: without it a traceback names the file that is being edited. */
 const BUNDLE_PATH = /(?<![^\s"'])[^\s"']*\/bundles\/p-[a-z0-9]+\/[a-z0-9-]+\/[0-9a-f-]{36}\//g;
 
-/** The result of deploying a save. */
 type Reload = { readonly isGood: boolean; readonly lines: readonly string[] };
 const UNCHANGED: Reload = { isGood: true, lines: [] };
 
-/** `millrace dev DIR` */
 export const COMMANDS: Definitions = {
   dev(command) {
     command
@@ -69,7 +66,6 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
   }
 }
 
-/** Starts a service in this process, for this machine only. */
 async function startDevService({ dataDir, apiPort, basePort }: DevFlags): Promise<Service> {
   const folder = path.resolve(dataDir);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -147,18 +143,12 @@ function tell(lines: readonly string[], served: string | null): void {
   say("dim", "", served === null ? now : "the previous version keeps serving");
 }
 
-async function showRuns(
-  { store }: Service,
-  app: { readonly projectId: string; readonly name: string },
-  signal: AbortSignal,
-): Promise<void> {
-  for await (const run of endedRuns(store, app, signal)) {
-    const { state, statusCode, runMs, isAsync, errorMessage } = run;
-    const result = statusCode === null ? state : String(statusCode);
-    const what = `${calledName(run)}${isAsync ? " (async)" : ""}  ${duration(runMs)}`;
-    const why = errorMessage === null ? "" : `  ${errorMessage.split("\n")[0]}`;
-    say(state === "success" ? "green" : "red", result, `${what}${why}`);
-  }
+function sayRun(run: Run): void {
+  const { state, statusCode, runMs, isAsync, errorMessage } = run;
+  const result = statusCode === null ? state : String(statusCode);
+  const what = `${calledName(run)}${isAsync ? " (async)" : ""}  ${duration(runMs)}`;
+  const why = errorMessage === null ? "" : `  ${errorMessage.split("\n")[0]}`;
+  say(state === "success" ? "green" : "red", result, `${what}${why}`);
 }
 
 function say(style: Style, word: string, text: string): void {
@@ -181,12 +171,12 @@ const PAGE = 100;
 /** How far back an unfinished run is still waited for. */
 const REMEMBERED = 1_000;
 
-/** Yields each run of an app when it has ended, those before the start left out; ends at the signal. */
-async function* endedRuns(
-  store: Store,
+/** Prints each run of the app that begins from now on, once it has ended. */
+async function showRuns(
+  { store }: Service,
   app: { readonly projectId: string; readonly name: string },
   signal: AbortSignal,
-): AsyncGenerator<Run> {
+): Promise<void> {
   const startedAt = Date.now();
   const shown = new Set<string>();
   while (!signal.aborted) {
@@ -195,7 +185,7 @@ async function* endedRuns(
     for (const run of runs.toReversed()) {
       if (run.createdAt < startedAt || !isFinal(run.state) || shown.has(run.id)) continue;
       shown.add(run.id);
-      yield run;
+      sayRun(run);
     }
     for (const id of shown) {
       if (shown.size <= REMEMBERED) break;

@@ -11,14 +11,14 @@ const GRACE_MS = 3_000;
 const MAX_LOGGED = 20;
 
 /**
- * Catches exceptions and rejections that nothing else has caught. Such an error leaves the process in an unknown state:
- * it is logged whole, no more work is accepted, runs in progress have a few seconds, and the exit code asks the parent
- * for a new process. What it gives takes the service to stop before the process ends.
+ * Catches exceptions and rejections that nothing else has caught. They leave the process in an unknown state: it logs
+ * the error, gives runs in progress a few seconds, and asks its parent for a new process by the exit code. Returns a
+ * function that takes the service to stop first.
  */
 export function spreadLastNet(log: Log): (service: Pick<Service, "stop">) => void {
   let held: Pick<Service, "stop"> | null = null;
   let count = 0;
-  const end = (): never => process.exit(EXIT.fault);
+  const end: () => never = () => process.exit(EXIT.fault);
   // The log has no reader any more, and another process would have none either.
   process.stderr.on("error", () => process.exit(EXIT.failure));
   process.on("uncaughtException", (thrown) => {
@@ -26,26 +26,17 @@ export function spreadLastNet(log: Log): (service: Pick<Service, "stop">) => voi
     if (count <= MAX_LOGGED) log.fatal({ err: thrown }, "uncaught error: the service is shutting down");
     if (count > 1) return;
     if (!held) end();
-    else {
-      setTimeout(end, LAST_MS);
-      void stop(held, log).then(end);
-    }
+    setTimeout(end, LAST_MS);
+    void held
+      .stop(GRACE_MS)
+      .catch((error: unknown) => log.error({ err: error }, "the service did not shut down cleanly"))
+      .then(end);
   });
   return (service) => (held = service);
 }
 
-async function stop(service: Pick<Service, "stop">, log: Log): Promise<void> {
-  try {
-    await service.stop(GRACE_MS);
-  } catch (error) {
-    log.error({ err: error }, "the service did not shut down cleanly");
-  }
-}
-
 /** A second signal this long after the first means: now. Sooner it is the same signal, forwarded by npm. */
 const IMPATIENCE_MS = 1_000;
-
-type StopSteps = { readonly onStopping?: () => void; readonly onStopped: () => void };
 
 /** Catches SIGINT and SIGTERM from its construction on: a signal during the start takes effect after it. */
 export class StopSignals {
@@ -56,13 +47,10 @@ export class StopSignals {
     for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => this.#receive(name));
   }
 
-  /**
-   * Waits for a signal, stops the service in order, and exits. Without the explicit exit, the handlers would be removed
-   * first, and a signal that the parent forwards late would kill the process.
-   */
-  async end(service: Pick<Service, "stop">, { onStopping, onStopped }: StopSteps): Promise<never> {
+  /** Waits for a signal, stops the service, and exits: else a signal that the parent forwards late would kill the process. */
+  async end(service: Pick<Service, "stop">, onStopped: () => void, onStopping = () => {}): Promise<never> {
     await this.#first.promise;
-    onStopping?.();
+    onStopping();
     await service.stop();
     onStopped();
     return process.exit();
@@ -79,10 +67,7 @@ export class StopSignals {
 
 const LOOK_MS = 500;
 
-/**
- * Ends this process at once when its parent is gone: killing the parent means to end the service, which must not stay on
- * its data directory. Nothing notifies a process of its parent's death, so it polls.
- */
+/** Ends this process when its parent is gone, so that it frees the data directory. Only polling finds that out. */
 export function endWithParent(): void {
   const parent = Number(process.env[PARENT_ENV]);
   delete process.env[PARENT_ENV]; // It is not the parent of our children.

@@ -40,7 +40,6 @@ export async function restore(file: string, flags: OperatorFlags): Promise<void>
   }
 }
 
-/** The archive's key is now in the data directory; the service may read another file. */
 function nextStep({ dataDir, masterKeyFile }: Settings): string {
   if (masterKeyFile === null) return "You can start the service now.";
   return `Its master key is ${path.join(dataDir, MASTER_KEY)}: make sure that ${masterKeyFile} holds the same, then start the service.`;

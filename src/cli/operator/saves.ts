@@ -10,9 +10,8 @@ const SETTLE_MS = 40;
 const NOISE = /^\.|^__pycache__$|\.pyc$|~$/;
 
 /**
- * Yields once it watches, and then whenever something below the folder was saved, a moment after the last of it; ends
- * at the signal. Each folder is watched by itself: Node's own recursive watch loses a file that an editor has
- * replaced.
+ * Yields once it watches, and then a moment after each save below the folder; ends at the signal. It watches each
+ * folder by itself, because Node's recursive watch loses a file that an editor has replaced.
  */
 export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGenerator<void> {
   const condition = new Condition();
@@ -58,8 +57,6 @@ export async function* savesBelow(folder: string, signal: AbortSignal): AsyncGen
 async function foldersBelow(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   const below = entries.filter((entry) => entry.isDirectory() && !NOISE.test(entry.name));
-  const deeper = await Promise.all(
-    below.map(async ({ name }) => await foldersBelow(path.join(folder, name))),
-  );
+  const deeper = await Promise.all(below.map(({ name }) => foldersBelow(path.join(folder, name))));
   return [folder, ...deeper.flat()];
 }

@@ -3,7 +3,6 @@ import type { AppLogLine } from "../../apps/catalog.ts";
 import { type Flood, FloodGate, type FloodLimits } from "../../apps/logs/flood-gate.ts";
 import { type Clock, systemClock } from "../../kit/clock.ts";
 import { readdir } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import { loadAppConfig } from "../../config/app-config.ts";
 import { PACKAGE_DIR } from "../../config/package-files.ts";
 import type { Settings } from "../../config/setting-keys.ts";
@@ -14,15 +13,12 @@ import type { OperatorFlags } from "../options.ts";
 import { printable } from "../output.ts";
 import { endWithParent, spreadLastNet, StopSignals } from "./exits.ts";
 
-/** How much of each app is copied to the service's own output: as much as a person can read, with room for a burst. */
+/** What is copied of each app: as much as a person can read, with room for a burst. */
 const LIMITS: FloodLimits = { linesPerSecond: 50, bytesPerSecond: 32 * 1024, burstSeconds: 10 };
 const MAX_LINE_CHARS = 2_000;
 const SETTLE_MS = 1_000;
 
-/**
- * Copies what apps print to the service's own output, within bounds: the whole is in the apps' logs. What is left
- * out of an app is told in one line.
- */
+/** Copies what apps print to the service's own output, within bounds; one line says how much was left out. */
 export function copyAppLines(
   clock: Clock,
   print: (line: AppLogLine) => void,
@@ -30,11 +26,8 @@ export function copyAppLines(
   const floods = new FloodGate<AppLogLine>(LIMITS);
   const tell = ({ first, lineCount }: Flood<AppLogLine>): void => {
     const lines = lineCount === 1 ? "1 line is" : `${lineCount} lines are`;
-    print({
-      ...first,
-      runId: null,
-      text: `[millrace] ${lines} omitted here; \`millrace logs\` shows more`,
-    });
+    const text = `[millrace] ${lines} omitted here; \`millrace logs\` shows more`;
+    print({ ...first, runId: null, text });
   };
   const settling = clock.every(SETTLE_MS, () => {
     for (const flood of floods.settle(clock.monotonic())) tell(flood);
@@ -74,7 +67,7 @@ export async function serve(flags: OperatorFlags): Promise<void> {
   const log = createLog(settings.logLevel);
   for (const warning of warnings) log.warn(warning);
   const { service, stop } = await begin(settings, log, ({ text, ...where }) => log.info(where, text));
-  await signals.end(service, { onStopped: stop });
+  await signals.end(service, stop);
 }
 
 /** `millrace start`: the service with the example apps, and commands to paste. */
@@ -101,8 +94,7 @@ export async function start(flags: OperatorFlags): Promise<void> {
     throw error;
   }
   process.stdout.write(greeting(service));
-  const onStopping = (): boolean => process.stdout.write("\nStopping…\n");
-  await signals.end(service, { onStopping, onStopped: stop });
+  await signals.end(service, stop, () => void process.stdout.write("\nStopping…\n"));
 }
 
 /** Starts the service, with errors caught and the output of apps copied; `stop` ends the copying. */
@@ -120,7 +112,7 @@ async function begin(
 
 /** Deploys an example if it needs only Python: a first start does not wait for packages or images. */
 async function installExample(service: Service, folder: string): Promise<void> {
-  const { config } = loadAppConfig(folder, { host: { cpuCount: availableParallelism() } });
+  const { config } = loadAppConfig(folder);
   const needsImage = config.customRuntime?.dockerfilePath ?? null;
   if (needsImage === null && Object.keys(config.dependencies.pip).length === 0) await service.install(folder);
 }

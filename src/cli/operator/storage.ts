@@ -34,7 +34,14 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
       const migrations = await store.meta.migrations();
       if (isUnreleased(migrations)) throw new UnreleasedFormat("the database");
       const state = schemaState({ migrations });
-      if (state !== "current") throw otherRelease(state);
+      if (state === "older")
+        throw new CliFailure("the database is from an earlier release and was not changed", {
+          hint: "start the service once: that brings it up to date",
+        });
+      if (state === "newer")
+        throw new CliFailure("the database is from a newer release", {
+          hint: "use that release, or a later one",
+        });
       // Without a service no app runs that this could slow down.
       return await storageReport(store, settings, null);
     } finally {
@@ -43,14 +50,6 @@ async function lookAlone(settings: Settings): Promise<StorageReport> {
   } finally {
     lock.release();
   }
-}
-
-function otherRelease(state: "older" | "newer"): CliFailure {
-  return state === "older"
-    ? new CliFailure("the database is from an earlier release and was not changed", {
-        hint: "start the service once: that brings it up to date",
-      })
-    : new CliFailure("the database is from a newer release", { hint: "use that release, or a later one" });
 }
 
 function reportText(report: StorageReport): string {

@@ -3,9 +3,8 @@ import type { AppKeys, Reader } from "../readers.ts";
 import type { CustomRuntimeConfig, DependenciesConfig } from "../../model/app-config.ts";
 
 /**
- * The words of a command line, split as a shell splits them: blanks separate, quotes hold together, a backslash
- * takes the next character as it is. Nothing is expanded. Null where a quote is not closed or the last backslash
- * has nothing behind it.
+ * The words of a command line, split as a shell splits them, without expansion. Null if a quote is not closed or nothing
+ * follows the last backslash.
  */
 export function shellWords(text: string): string[] | null {
   const words: string[] = [];

@@ -22,7 +22,7 @@ const appName = matching(
 
 const quotedVersion = matching('a version such as "3.12"', (text) => /^3\.\d{1,2}(\.\d{1,2})?$/.test(text));
 
-/** As a number, 3.10 is 3.1, which clients pass on as "3.1". Nobody means Python 3.1. */
+/** As a number, 3.10 is 3.1, which clients pass on as "3.1". No app means Python 3.1. */
 const pythonVersion: Reader<string> = {
   ...quotedVersion,
   read(raw) {
@@ -69,7 +69,7 @@ export const DEPLOYMENT_KEYS: AppKeys<DeploymentConfig> = {
     "The app's base image. Podman or docker builds the app's own image from it; without either, a warning says that it is not used. Pods run it directly.",
   ),
   requireImage: key("deployment.require_image", null, boolean(), false).describe(
-    "Whether a build fails if the base image or the system packages cannot be used, because the host has neither podman nor docker, or the cluster no registry. Otherwise it warns and goes on without them.",
+    "Whether a build fails if the base image or the system packages cannot be used, because the host has neither podman nor docker, or the cluster no registry. Otherwise it warns and continues without them.",
   ),
   containerRuntime: key(
     "runtime.container_runtime",

@@ -8,6 +8,8 @@ function defaultGpuCount(_: Host, above: { readonly compute?: unknown }): number
   return first !== undefined && isGpu(first) ? 1 : 0;
 }
 
+const compute = oneOrMore('"CPU", the name of a GPU, or a list of up to 32 of these', line(64), 32);
+
 /** The keys of `[hardware]`. */
 export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
   cpu: key("hardware.cpu", "cpu", decimal(0.1, 512), 2).describe(
@@ -16,12 +18,7 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
   memoryGb: key("hardware.memory", "memory", decimal(0.1, 16_384), 4).describe(
     "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
   ),
-  compute: key(
-    "hardware.compute",
-    "compute",
-    oneOrMore('"CPU", the name of a GPU, or a list of up to 32 of these', line(64), 32),
-    "CPU",
-  ).describe(
+  compute: key("hardware.compute", "compute", compute, "CPU").describe(
     "What the app runs on, in order of preference. Pods get a machine with one of these GPUs. As processes of a host, replicas see all its GPUs; a build warns if it has none.",
   ),
   gpuCount: key("hardware.gpu_count", "gpuCount", integer(0, 64), defaultGpuCount).describe(

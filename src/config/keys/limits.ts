@@ -13,7 +13,7 @@ export const LIMITS_KEYS: AppKeys<LimitsConfig> = {
     "The largest single chunk of a stream.",
   ),
   maxTranscriptBytes: key("limits.max_transcript", null, size("1KiB", "1GiB"), "64MiB").describe(
-    "How much of a stream is stored. Beyond it, an async or forwarded run fails; a live stream goes on.",
+    "How much of a stream is stored. Beyond it, an async or forwarded run fails; a live stream continues.",
   ),
   resultRetentionSeconds: key("limits.result_retention", null, duration("1m", "30d"), "24h").describe(
     "How long inputs, results and transcripts are kept.",

@@ -2,7 +2,6 @@ import { LOAD_BALANCING, SCALING_METRICS, type ScalingConfig } from "../../model
 import { decimal, duration, integer, line, oneOf, optional, key } from "../readers.ts";
 import type { AppKeys, Host } from "../readers.ts";
 
-/** The most replicas an app may ask for. */
 const MAX_REPLICAS = 2000;
 
 /**

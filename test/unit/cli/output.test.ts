@@ -7,11 +7,18 @@ import {
   printable,
   printableName,
   relative,
-  table,
+  tableOf,
 } from "../../../src/cli/output.ts";
 import { readEnvelope } from "../../../src/cli/client/print-answer.ts";
 import { HIDDEN_SAMPLES, hiddenIn } from "../../support/hidden-characters.ts";
 import { verifies } from "../../verifies.ts";
+
+function table(headings: readonly string[], rows: readonly (readonly string[])[], width?: number): string {
+  const columns = headings.map(
+    (heading, at) => [heading, (row: readonly string[]) => row[at] ?? ""] as const,
+  );
+  return tableOf(rows, Object.fromEntries(columns), width);
+}
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 const at = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();

@@ -30,11 +30,11 @@ test("however often a stream is cut, and wherever, every message is had once and
       const position = new Position();
       const had: string[] = [];
       for (const { text } of messages.slice(0, live)) {
-        position.takeLive();
+        position.messages += 1;
         had.push(text);
       }
       for (const length of [...cuts, Infinity]) {
-        position.goOn();
+        position.resume();
         for (const { text, event } of after(messages, position.event).slice(0, length)) {
           if (position.take(event)) had.push(text);
         }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { afterAll, expect, test } from "vitest";
 
-import { findAppConfig, loadAppConfig } from "../../../src/config/app-config.ts";
+import { loadAppConfig } from "../../../src/config/app-config.ts";
 import { ConfigError } from "../../../src/config/problems.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -18,12 +18,11 @@ verifies(
   "a folder's millrace.toml is read before its cerebrium.toml, and neither is fine",
   () => {
     const dir = folder("both");
-    expect(findAppConfig(dir)).toEqual({ toml: undefined, warnings: [] });
+    expect(loadAppConfig(dir, { host: HOST }).warnings).toEqual([]);
     expect(loadAppConfig(dir, { host: HOST }).config.scaling.cooldownSeconds).toBe(30);
 
     writeFileSync(join(dir, "cerebrium.toml"), "[cerebrium.scaling]\ncooldown = 5");
     expect(loadAppConfig(dir, { host: HOST }).config.scaling.cooldownSeconds).toBe(5);
-    expect(findAppConfig(dir).toml?.fileName).toBe("cerebrium.toml");
 
     writeFileSync(join(dir, "millrace.toml"), "[scaling]\ncooldown = 6\ncooldwn = 7");
     const loaded = loadAppConfig(dir, { host: HOST, payload: { cooldownPeriodSeconds: null } });
@@ -61,7 +60,7 @@ function folder(name: string): string {
 
 function problemsIn(dir: string): readonly string[] {
   try {
-    findAppConfig(dir);
+    loadAppConfig(dir);
   } catch (error) {
     if (error instanceof ConfigError) return error.problems;
     throw error;

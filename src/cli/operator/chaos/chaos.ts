@@ -43,7 +43,7 @@ async function torment(
   try {
     say(`starting a scratch service in ${service.folder}`);
     let address = await service.start(signal);
-    await deployLedger(service, address, signal);
+    await deployLedger(service.folder, address, signal);
     say("the app is deployed; async and sync calls begin");
     const load = new Load(address);
     const phase = async (): Promise<void> => await sleep(PHASE_MS, undefined, { signal });
@@ -74,11 +74,7 @@ async function torment(
   }
 }
 
-async function deployLedger(
-  { folder }: ScratchService,
-  address: Address,
-  signal: AbortSignal,
-): Promise<void> {
+async function deployLedger(folder: string, address: Address, signal: AbortSignal): Promise<void> {
   const { name, main, toml } = LEDGER_APP;
   const sources = path.join(folder, name);
   mkdirSync(sources);

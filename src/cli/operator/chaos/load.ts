@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ACCEPTED_RUN } from "../../../shapes/runs.ts";
 import { checked } from "../../../shapes/shape.ts";
 import type { Address } from "../../client/api.ts";
-import { send, textOf } from "../../client/http.ts";
+import { postJson, send, textOf } from "../../client/http.ts";
 import { readEnvelope } from "../../client/print-answer.ts";
 
 /** The app under load: it writes every execution into a file, one line at its beginning and one at its end. */
@@ -38,14 +38,13 @@ max_attempts = 3
 `,
 } as const;
 
-/** What `run` of the app returns. */
+/** The result of the app's `run`. */
 export function resultOf(n: number): number {
   return 2 * n + 1;
 }
 
-/** What the app's file says of each run. */
+/** The runs in the app's file. */
 export class Ledger {
-  /** How often each run began. */
   readonly begins = new Map<string, number>();
   readonly ended = new Set<string>();
   /** The process that executed each run, the latest if there were several. */
@@ -68,22 +67,20 @@ export class Ledger {
     return new Ledger(existsSync(file) ? readFileSync(file, "utf8") : "");
   }
 
-  /** Runs that were executed more than once. */
   get repeated(): number {
     return [...this.begins.values()].filter((count) => count > 1).length;
   }
 }
 
-/** How the calls ended whose callers waited. */
+/** How many sync calls ended in each way. */
 type SyncCalls = {
   answered: number;
-  /** Told so by a status. */
+  /** With an error status. */
   failed: number;
   /** Lost their connection. */
   cut: number;
   /** With a result that is not the function's. */
   wrong: number;
-  /** Never answered at all. */
   stuck: number;
 };
 
@@ -149,13 +146,8 @@ export class Load {
 
   async #post(what: string, body: object): Promise<{ status: number; text: string }> {
     if (!this.address) throw new Error("the service is down");
-    const answer = await send(urlOf(this.address, what), {
-      method: "POST",
-      headers: { authorization: `Bearer ${this.address.token}`, "content-type": "application/json" },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(ANSWER_MS),
-    });
-    return { status: answer.status, text: await textOf(answer) };
+    const signal = AbortSignal.timeout(ANSWER_MS);
+    return await postJson(urlOf(this.address, what), body, signal, this.address.token);
   }
 }
 
@@ -201,30 +193,16 @@ export async function awaitFates(
   return fates;
 }
 
-/** What the kills cost. */
-export type Toll = {
-  /** Async runs that got their 202. */
-  readonly accepted: number;
-  readonly finished: number;
-  readonly lost: number;
-  /** Executed more than once. */
-  readonly duplicated: number;
-  readonly stuck: number;
-  readonly seconds: number;
-  readonly sync_calls: SyncCalls;
-};
+/** The cost of the kills, as `--json` prints it. */
+export type Toll = ReturnType<typeof reckon>;
 
 /** Combines what the callers were promised, what the service says and what the app itself wrote down. */
-export function reckon(
-  fates: ReadonlyMap<string, Fate>,
-  ledger: Ledger,
-  calls: SyncCalls,
-  seconds: number,
-): Toll {
+export function reckon(fates: ReadonlyMap<string, Fate>, ledger: Ledger, calls: SyncCalls, seconds: number) {
   const count = (wanted: Fate): number => [...fates.values()].filter((fate) => fate === wanted).length;
   // A run that the service calls a success and the app never finished was not executed.
   const unreal = [...fates].filter(([id, fate]) => fate === "finished" && !ledger.ended.has(id)).length;
   return {
+    /** Async runs that got their 202. */
     accepted: fates.size,
     finished: count("finished") - unreal,
     lost: count("lost") + unreal + calls.wrong,

@@ -12,9 +12,9 @@ import type { Address } from "../../client/api.ts";
 import { CliFailure } from "../../failure.ts";
 
 const LOOK_MS = 50;
-/** Its start is given up then, however busy the machine is. */
+/** A start may take this long on a busy machine. */
 const START_MS = 300_000;
-/** Of what the service logged: enough to see why it did not start. */
+/** The end of its log: enough to see why it did not start. */
 const KEPT_CHARACTERS = 2_000;
 
 /** A service in a process and a folder of its own, there to be killed; after `remove` nothing of it is left. */
@@ -90,12 +90,11 @@ export class ScratchService {
     }
   }
 
-  /** Its process, while it lives. */
   get pid(): number {
     return this.#child?.pid ?? 0;
   }
 
-  /** Ends it, however far it has come, and removes all that it left. */
+  /** Ends it, even during its start, and removes all that it left. */
   async remove(): Promise<void> {
     if (this.#child && isAlive(this.#child)) await this.kill();
     for (const folder of this.#folders) {

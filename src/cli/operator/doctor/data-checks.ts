@@ -73,12 +73,11 @@ export function checkDatabase(report: DatabaseReport | Error | null): Finding[] 
   if (report instanceof Error) {
     return [fail("database", report.message, "if it cannot be repaired, see Restore in docs/operations.md")];
   }
-  return [checkFile(report), checkSchema(report)];
-}
-
-function checkFile({ problems: [problem] }: DatabaseReport): Finding {
-  if (problem === undefined) return ok("database", "sound");
-  return fail("database", `damaged: ${problem}`, "stop the service and restore the last backup");
+  const [problem] = report.problems;
+  const remedy = "stop the service and restore the last backup";
+  const file =
+    problem === undefined ? ok("database", "sound") : fail("database", `damaged: ${problem}`, remedy);
+  return [file, checkSchema(report)];
 }
 
 function checkSchema(report: DatabaseReport): Finding {
@@ -94,26 +93,25 @@ function checkSchema(report: DatabaseReport): Finding {
 }
 
 /** No entry of the audit log was changed or removed. */
-export function checkAudit(report: DatabaseReport | Error | null): Finding[] {
-  if (report === null || report instanceof Error) return [];
+export function checkAudit(report: DatabaseReport | null): Finding[] {
+  if (!report) return [];
   const { count, brokenAt } = report.audit;
   if (brokenAt === null)
     return [ok("audit log", count === 1 ? "1 entry, intact" : `${count} entries, intact`)];
   const problem = `the hash chain breaks at entry ${brokenAt}: an entry was changed or removed`;
-  return [
-    fail("audit log", problem, "the database was changed from outside; an earlier backup shows the entry"),
-  ];
+  const remedy = "the database was changed from outside; an earlier backup shows the entry";
+  return [fail("audit log", problem, remedy)];
 }
 
 /** There is enough room, by the rule of the service itself. */
 export async function checkDisk(
   { dataDir, databaseUrl, diskReserveBytes }: Settings,
-  report: DatabaseReport | Error | null,
+  report: DatabaseReport | null,
 ): Promise<Finding> {
   const check = "disk";
   const place = existsSync(dataDir) ? dataDir : path.dirname(dataDir);
   const { bavail, bsize } = statfsSync(place);
-  const inside = report instanceof Error ? 0 : (report?.freeBytes ?? 0);
+  const inside = report?.freeBytes ?? 0;
   // With Postgres, nothing is reserved here.
   const kept = databaseUrl === null ? diskReserveBytes : 0;
   const reserve = new DiskReserve(place, kept, {
@@ -149,11 +147,11 @@ async function isFree(host: string, port: number): Promise<boolean> {
 }
 
 /** The clock is right: tokens expire and runs are sorted by it. */
-export function checkClock(report: DatabaseReport | Error | null, now: number): Finding {
+export function checkClock(report: DatabaseReport | null, now: number): Finding {
   const remedy = "set the clock, and keep it right with NTP";
   if (now < FIRST_RELEASE) return fail("clock", `it says ${new Date(now).toISOString()}`, remedy);
-  const newestAt = report instanceof Error ? null : (report?.newestAt ?? null);
-  if (newestAt !== null && newestAt > now + MAX_SKEW_MS) {
+  const newestAt = report?.newestAt ?? now;
+  if (newestAt > now + MAX_SKEW_MS) {
     const seconds = Math.round((newestAt - now) / 1000);
     return warn("clock", `it is ${seconds} s behind the newest entry in the database`, remedy);
   }
@@ -168,10 +166,10 @@ const REMEDIES: Readonly<Record<VersionFault["what"], string>> = {
 
 /** Every version that may serve has its bundle, its packages and its Python. */
 export async function checkApps(
-  report: DatabaseReport | Error | null,
+  report: DatabaseReport | null,
   settings: Pick<Settings, "dataDir" | "python" | "containerEngine" | "engine">,
 ): Promise<Finding[]> {
-  if (report === null || report instanceof Error) return [];
+  if (!report) return [];
   const { dataDir, python, engine } = settings;
   const containers = new Containers(settings);
   const faults: { name: string; isCurrent: boolean; fault: VersionFault }[] = [];
@@ -180,11 +178,10 @@ export async function checkApps(
     const needed = engine === "process" ? version.python : null;
     const folders = artifactFolders({ ...version, bundle: version.bundleDir }, dataDir);
     const { bundle, environment } = folders;
-    // What is stored for all nodes is fetched when this machine needs it.
+    // This machine fetches a stored version when it needs it.
     const isHere = existsSync(bundle) && (environment === null || existsSync(environment));
     if (isStored && !isHere) continue;
-    const built = { ...folders, python: needed };
-    const fault = await versionFault(built, python, dataDir, containers);
+    const fault = await versionFault({ ...folders, python: needed }, python, dataDir, containers);
     if (fault) faults.push({ name: `${app}, version ${number}`, isCurrent, fault });
   }
   // Versions that serve come first.
@@ -203,11 +200,8 @@ export async function checkApps(
 const NEARLY_ALL = 0.9;
 
 /** How much is stored, and whether old data is removed early because there is too much. */
-export async function checkStorage(
-  report: DatabaseReport | Error | null,
-  settings: Settings,
-): Promise<Finding[]> {
-  if (report === null || report instanceof Error) return [];
+export async function checkStorage(report: DatabaseReport | null, settings: Settings): Promise<Finding[]> {
+  if (!report) return [];
   const { runs, payloadBytes, logBytes, builds, deliveries } = report.amounts;
   const bounded = [
     { name: "runs", used: runs, key: "maxRuns", text: String },

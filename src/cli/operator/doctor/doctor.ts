@@ -46,6 +46,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
   const { holder, report, lock, limits, enforcement, seatWalls = null } = await look(settings);
+  const database = report instanceof Error ? null : report;
   // The settings of the service if one runs: those of this command may differ.
   const bounds = { ...settings, ...limits };
   const walls = await host.lookAtWalls(settings, process.env);
@@ -55,10 +56,10 @@ async function examine(settings: Settings): Promise<Finding[]> {
     checkMasterKey(settings),
     data.checkLock(holder, lockedBy),
     ...data.checkDatabase(report),
-    ...data.checkAudit(report),
-    ...(await data.checkApps(report, settings)),
-    await data.checkDisk(bounds, report),
-    ...(await data.checkStorage(report, bounds)),
+    ...data.checkAudit(database),
+    ...(await data.checkApps(database, settings)),
+    await data.checkDisk(bounds, database),
+    ...(await data.checkStorage(database, bounds)),
     host.checkNode(process.versions.node),
     ...(await host.checkPythons(settings, process.env)),
     host.checkSandbox(settings, walls),
@@ -70,8 +71,8 @@ async function examine(settings: Settings): Promise<Finding[]> {
     await checkRay(settings, seatWalls),
     await data.checkPorts(settings, holder),
     await checkAppHosts(settings),
-    ...(await checkNodes(settings, report)),
-    data.checkClock(report, Date.now()),
+    ...(await checkNodes(settings, database)),
+    data.checkClock(database, Date.now()),
   ];
   lock?.release();
   return findings;

@@ -18,16 +18,13 @@ import { fail, type Finding, ok, warn } from "./finding.ts";
 const CHECK = "kubernetes";
 const REACH = "check the address and credentials in MILLRACE_KUBERNETES_CONFIG, and that the cluster runs";
 
-/**
- * The cluster answers, and the service may do there all that it does; each permission is asked for by itself, and a pod of
- * the worker image is tried.
- */
+/** The cluster answers, grants every permission that the service needs, and runs a pod of the worker image. */
 export async function checkKubernetes(settings: Settings, env: NodeJS.ProcessEnv): Promise<Finding[]> {
   if (settings.engine !== "kubernetes") return [ok(CHECK, `not used: MILLRACE_ENGINE is ${settings.engine}`)];
   let api: KubernetesApi;
   let builds: KubernetesApi;
   try {
-    // Read only where it is needed: it takes a tenth of a second.
+    // Loading it takes a tenth of a second.
     const { findCluster } = await import("../../../engines/kubernetes/cluster-access.ts");
     const access = findCluster(settings, env);
     api = new KubernetesApi(access);
@@ -52,7 +49,7 @@ export async function checkKubernetes(settings: Settings, env: NodeJS.ProcessEnv
   }
 }
 
-/** The cluster is asked whether it would admit a pod that builds an image. */
+/** Asks the cluster whether it would admit a pod that builds an image. */
 async function checkImageBuilds(
   settings: Settings,
   api: KubernetesApi,
@@ -72,22 +69,19 @@ async function checkImageBuilds(
 }
 
 function checkSettings({ kubernetesImage, seatUrl }: Settings): Finding[] {
-  const missing: Finding[] = [];
   const see = "see docs/kubernetes.md";
-  if (kubernetesImage === null)
-    missing.push(fail(CHECK, "no worker image is named", `set MILLRACE_KUBERNETES_IMAGE, ${see}`));
-  if (seatUrl === null)
-    missing.push(fail(CHECK, "no address for pods is named", `set MILLRACE_SEAT_URL, ${see}`));
-  return missing;
+  const image = fail(CHECK, "no worker image is named", `set MILLRACE_KUBERNETES_IMAGE, ${see}`);
+  const address = fail(CHECK, "no address for pods is named", `set MILLRACE_SEAT_URL, ${see}`);
+  return [...(kubernetesImage === null ? [image] : []), ...(seatUrl === null ? [address] : [])];
 }
 
-/** A pod of the worker image is started: it has what the agent needs, and reaches this machine. */
+/** Starts a pod of the worker image: it has what the agent needs, and reaches this machine. */
 async function checkWorker(settings: Settings, api: KubernetesApi): Promise<Finding[]> {
   const { kubernetesImage, seatUrl, seatServiceUrl, seatPort } = settings;
   if (kubernetesImage === null || seatUrl === null) return [];
   const { tryWorkerPod } = await import("../../../engines/kubernetes/try-pods.ts");
   const { version: python } = await findInterpreter(settings.python);
-  // Without a service, doctor takes its place. Where that address leads which is for all services, it cannot know then.
+  // Without a service, doctor listens in its place. The address of all services may then lead to another one.
   const standIn = await listen(listenAt(seatUrl, seatPort));
   const urls = standIn || seatServiceUrl === null ? [seatUrl] : [seatUrl, seatServiceUrl];
   const addresses = urls.map((url) => new URL(url).host);
@@ -132,10 +126,7 @@ async function missingPermissions(api: KubernetesApi, file: string): Promise<Fin
   return missing;
 }
 
-/**
- * The cluster answers, takes our token, and is new enough. `walls` are the weakest that a running service has seen there,
- * null for none.
- */
+/** The cluster answers, takes our token, and is new enough. `walls` are the weakest that a running service saw there. */
 export async function checkRay(settings: Settings, walls: StandingWalls | null = null): Promise<Finding> {
   if (settings.engine !== "ray") return ok("ray", `not used: MILLRACE_ENGINE is ${settings.engine}`);
   try {
@@ -148,7 +139,7 @@ export async function checkRay(settings: Settings, walls: StandingWalls | null =
 async function checkCluster(api: JobsApi, walls: StandingWalls | null): Promise<Finding> {
   try {
     const version = await api.version();
-    // Anybody may ask for the version; a cluster with tokens shows its jobs only to those who have one.
+    // The version needs no token; a cluster with tokens shows its jobs only with one.
     await api.look("millrace-doctor");
     const problem = whyTooOld(version);
     if (problem !== null) return fail("ray", `${api.address}: ${problem}`, "update Ray on every node");

@@ -6,7 +6,6 @@ export type Finding = {
   readonly remedy: string | null;
 };
 
-/** All is well. */
 export function ok(check: string, message: string): Finding {
   return { check, status: "ok", message, remedy: null };
 }

@@ -52,19 +52,16 @@ async function checkPackages(python: string | null, env: NodeJS.ProcessEnv): Pro
   if (pip !== null) return ok(check, `installed by pip ${pip}`);
   if (bundled !== null) return ok(check, "installed by the pip that comes with Python");
   const problem = "neither uv nor pip is installed: each build downloads pip from the package index";
-  return warn(
-    check,
-    problem,
-    "install uv, or pip for Python (on Debian: apt-get install python3-pip python3-venv)",
-  );
+  const remedy = "install uv, or pip for Python (on Debian: apt-get install python3-pip python3-venv)";
+  return warn(check, problem, remedy);
 }
 
-/** What this host can put around its apps, found out once. */
+/** The isolation that this host supports. */
 type HostWalls = {
-  /** Null where there is no Python to try it. */
+  /** Null if there is no Python to try it with. */
   readonly python: string | null;
   readonly offer: Offer | null;
-  /** What apps of the service live behind; null for nothing, or if it would not start. */
+  /** The level of apps; null for none, or if the service would not start. */
   readonly level: WallLevel | null;
 };
 
@@ -102,7 +99,7 @@ export function checkSandbox({ isolation }: Settings, { offer }: HostWalls): Fin
   return ok(check, highest === isolation ? highest : `${highest} (at least ${isolation} is required)`);
 }
 
-/** Which limits apps are held to: those that the service found, where one runs; else those that are found from here. */
+/** Which limits apps are held to, as the running service found them; without one, as found from here. */
 export async function checkLimits(
   settings: Settings,
   { level }: HostWalls,
@@ -133,17 +130,14 @@ export async function checkNetwork(settings: Settings, { python, level }: HostWa
   const check = "network";
   const gap = await findGap(level, python ?? settings.python, settings);
   const { true: judged } = networkReport({ hasWalls: level !== null, gap });
-  if (gap === null)
-    return ok(
-      check,
-      `${judged}: no app reaches the management API, metadata services or other apps' servers`,
-    );
+  const closed = "no app reaches the management API, metadata services or other apps' servers";
+  if (gap === null) return ok(check, `${judged}: ${closed}`);
   const remedy =
     'apps can connect to whatever this machine can; `network = "egress"` is refused unless MILLRACE_NETWORK_UNENFORCED=warn';
   return warn(check, judged, remedy);
 }
 
-/** What each part of the isolation is called in documents. */
+/** The names of the parts of the isolation in documents. */
 const WALL_NAMES: Readonly<Record<string, string>> = {
   landlock: "Landlock",
   namespaces: "the namespaces",

@@ -7,9 +7,9 @@ import { keyFileProblem, masterKeyPath, openMasterKey } from "../../../identity/
 import type { DatabaseReport } from "../../../store/upkeep/report.ts";
 import { fail, type Finding, ok, warn } from "./finding.ts";
 
-const CONNECT_MS = 3_000;
-
 type KnownNode = NonNullable<DatabaseReport["nodes"]>[number];
+
+const CONNECT_MS = 3_000;
 
 /** The file with the master key is there, holds one, and is closed to others. */
 export function checkMasterKey(settings: Settings): Finding {
@@ -28,11 +28,8 @@ export function checkMasterKey(settings: Settings): Finding {
 }
 
 /** The other nodes can reach this one, and it them, as far as can be seen from here. */
-export async function checkNodes(
-  settings: Settings,
-  report: DatabaseReport | Error | null,
-): Promise<Finding[]> {
-  const living = report instanceof Error ? [] : (report?.nodes ?? []);
+export async function checkNodes(settings: Settings, report: DatabaseReport | null): Promise<Finding[]> {
+  const living = report?.nodes ?? [];
   const home = homeOf(settings.dataDir);
   const own = living.find((node) => node.home === home);
   const others = living.filter((node) => node !== own);
@@ -64,7 +61,7 @@ async function checkOthers(others: readonly KnownNode[]): Promise<Finding> {
   return fail(check, `could not reach ${told}`, remedy);
 }
 
-/** What the data directory calls itself; null before its first start. */
+/** The id of the data directory; null before its first start. */
 function homeOf(dataDir: string): string | null {
   try {
     return readFileSync(path.join(dataDir, "directory-id"), "utf8").trim();
@@ -73,7 +70,7 @@ function homeOf(dataDir: string): string | null {
   }
 }
 
-/** Why nothing takes connections at an address; null when something does. */
+/** Why an address takes no connections; null if it does. */
 async function whyUnreached(url: string): Promise<string | null> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: bare(hostname), port: Number(port) });
@@ -83,20 +80,15 @@ async function whyUnreached(url: string): Promise<string | null> {
   }).finally(() => socket.destroy());
 }
 
-/** Why a name leads nowhere; null when it leads somewhere. */
+/** Why a name does not resolve; null if it does. */
 async function whyUnknown(url: string): Promise<string | null> {
-  return await lookup(bare(new URL(url).hostname)).then(
-    () => null,
-    (error: Error) => error.message,
-  );
+  const found = lookup(bare(new URL(url).hostname)).then(() => null);
+  return await found.catch((error: Error) => error.message);
 }
 
-/** An IPv6 address without its brackets. */
 function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, "$1");
 }
-
-type LookUp = (name: string) => Promise<{ readonly address: string }>;
 
 /** Not a valid app label, so that only a wildcard record resolves it. */
 const PROBE = "millrace-doctor";
@@ -104,7 +96,7 @@ const PROBE = "millrace-doctor";
 /** Checks that names below the domain of app hosts resolve. */
 export async function checkAppHosts(
   { appHosts }: Pick<Settings, "appHosts">,
-  lookUp: LookUp = lookup,
+  lookUp: (name: string) => Promise<{ readonly address: string }> = lookup,
 ): Promise<Finding> {
   const check = "app hosts";
   if (appHosts === null) return ok(check, "none: all apps share the origin of the API");

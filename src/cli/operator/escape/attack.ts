@@ -1,10 +1,7 @@
 import type { LimitName } from "../../../host/limits/limits.ts";
 import type { WallLevel } from "../../../host/walls/walls.ts";
 
-/**
- * What stops an attack: the service itself, on every host and level; a level, with all above it; or a rule that some
- * hosts cannot enforce, by the service's name for it.
- */
+/** What stops an attack: the service itself, a level with all above it, or a rule that some hosts cannot enforce. */
 export type Wall = "service" | WallLevel | LimitName | "network";
 
 /** Where an attack is tried from. */
@@ -36,7 +33,7 @@ export type Attack = Special & {
   readonly from: Origin;
 };
 
-/** What makes an attack special; most have nothing of it. */
+/** The exceptional traits of an attack. */
 type Special = {
   /** It succeeds one level below, on every host and for every user: so it is a real attack. */
   readonly isProven?: boolean;
@@ -62,7 +59,7 @@ export function attack(stoppedBy: Wall, name: string, code: string, special: Spe
 /** Code of attacks by their names. */
 export type Codes = Readonly<Record<string, string>>;
 
-/** Several of them. */
+/** Several attacks with the same traits. */
 export function attacks(stoppedBy: Wall, codes: Codes, special: Special = {}): Attack[] {
   return Object.entries(codes).map(([name, code]) => attack(stoppedBy, name, code, special));
 }

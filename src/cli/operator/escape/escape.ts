@@ -25,7 +25,6 @@ const BOUNDS = {
   [envOf("max_project_storage")]: "30MB",
   [envOf("network_deny")]: `${METADATA_STAND_IN}/32`,
 };
-/** So many failures are named in the report that is kept. */
 const KEPT_FAILURES = 50;
 
 /** `millrace doctor --escape`: deploys a hostile app and shows what stopped it; exit code 1 if a claim does not hold. */
@@ -39,7 +38,6 @@ export async function escape(flags: OperatorFlags): Promise<void> {
   if (!isSound(verdict)) process.exitCode = EXIT.failure;
 }
 
-/** In a service of its own, which has the same isolation. */
 async function attackScratch(settings: Settings, out: Output, signal: AbortSignal): Promise<Verdict> {
   const service = new ScratchService(settings.python, {
     [envOf("isolation")]: settings.isolation,
@@ -56,7 +54,6 @@ async function attackScratch(settings: Settings, out: Output, signal: AbortSigna
   }
 }
 
-/** In the service that runs on the data directory. */
 async function attackRunning(settings: Settings, out: Output, signal: AbortSignal): Promise<Verdict> {
   const { dataDir } = settings;
   const asked = await askService(dataDir, "bootstrap");
@@ -101,13 +98,6 @@ async function attack(
 function keep(dataDir: string, verdict: Verdict): void {
   if (!existsSync(dataDir)) return;
   const { claimed_level: claimed, real_level: real, tried, stopped, failures } = verdict;
-  writeEscapeReport(dataDir, {
-    at: new Date().toISOString(),
-    version: VERSION,
-    claimed,
-    real,
-    tried,
-    stopped,
-    failures: failures.slice(0, KEPT_FAILURES),
-  });
+  const kept = { claimed, real, tried, stopped, failures: failures.slice(0, KEPT_FAILURES) };
+  writeEscapeReport(dataDir, { at: new Date().toISOString(), version: VERSION, ...kept });
 }

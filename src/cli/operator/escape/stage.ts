@@ -21,7 +21,6 @@ export type Target = {
   /** As the project's owner. */
   readonly api: Api;
   readonly dataDir: string;
-  /** The file. */
   readonly masterKey: string;
   readonly pid: number;
   readonly python: string;
@@ -34,10 +33,9 @@ export type Target = {
 /** What a function of an app returned, or how the call ended otherwise. */
 type CallEnd = { readonly status: number; readonly result: unknown; readonly code: string };
 
-/** What an app says of itself. */
 type Who = { readonly bundle: string; readonly customized: string | null };
 
-/** How long an app may take to recover from an attack: files are measured again, and a replica starts. */
+/** For an app to recover from an attack: files are measured again, and a replica starts. */
 const RECOVERY_MS = 60_000;
 const LOOK_MS = 250;
 
@@ -111,7 +109,6 @@ export class Stage {
     await this.call("hostile", "attack", { code: "os.makedirs(own)", facts: this.facts });
   }
 
-  /** Calls a function of one of the apps. */
   async call(part: Part, functionName: string, body: object = {}): Promise<CallEnd> {
     const { api } = this.target;
     const answer = await api.open("POST", await api.appUrl(this.#nameOf(part), functionName), { body });
@@ -149,7 +146,6 @@ export class Stage {
     return result === "escaped" ? null : String(result);
   }
 
-  /** Takes everything away again. */
   async clear(): Promise<void> {
     const { api } = this.target;
     const remove = "import shutil; shutil.rmtree(own, ignore_errors=True)";
@@ -212,7 +208,6 @@ const CAST = {
 } as const;
 export type Part = keyof typeof CAST;
 
-/** As `server.py` has it. */
 const SERVER_PORT_IN_CODE = 8000;
 
 const SOURCES = path.join(PYTHON_DIR, "millrace_escape");

@@ -11,7 +11,7 @@ import { OFFERED_FILE } from "../../../shapes/projects.ts";
 import { send } from "../../client/http.ts";
 import type { Part, Stage } from "./stage.ts";
 
-/** What a build could do to others if it lived behind weaker walls than a replica. */
+/** Attacks that a build could make if it lived behind weaker walls than a replica. */
 const NAMES: ReadonlySet<string> = new Set([
   "read the master key",
   "read the owner's token",
@@ -40,7 +40,7 @@ const BUILDS: readonly Attack[] = [...FILES, ...PROCESSES, ...SOCKETS, ...KERNEL
   .filter(({ name, stoppedBy }) => NAMES.has(name) && (WALL_LEVELS as readonly string[]).includes(stoppedBy))
   .map((attack) => ({ ...attack, name: `in a build: ${attack.name}`, from: "build" }));
 
-/** Every way out that we know of, by kind. */
+/** Every known way out, by kind. */
 export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   files: FILES,
   storage: STORAGE,
@@ -65,9 +65,9 @@ export type Tried = {
 };
 type Ended = Omit<Tried, "kind">;
 
-/** How many of one kind are tried in a single call. */
+/** Attacks of one kind in a single call. */
 const AT_ONCE = 40;
-/** A service that does not answer for a file in this time is stuck on it. */
+/** A service that takes longer for a file is stuck on it. */
 const ANSWER_MS = 60_000;
 
 /** Tries every attack that the stage is set for, one after the other, and yields each result at once. */
@@ -130,7 +130,7 @@ function withFile({ facts }: Stage, attack: Attack, result: string): Ended {
   return judged(attack, result);
 }
 
-/** An attack that may kill its replica; what matters is that the service and the other apps go on. */
+/** Tries an attack that may kill its replica: the service and the other apps must continue. */
 async function tryInReplica(stage: Stage, attack: Attack): Promise<Ended> {
   const asked = { code: attack.code, facts: stage.facts };
   const { status, result, code } = await stage.call(partOf(attack), "attack", asked);

@@ -1,42 +1,14 @@
-import { WALL_LEVELS, type WallLevel } from "../../../host/walls/walls.ts";
+import { WALL_LEVELS } from "../../../host/walls/walls.ts";
 import type { Level } from "../../../shapes/installation.ts";
-import { paint, printableName, table } from "../../output.ts";
+import { paint, printableName, tableOf } from "../../output.ts";
 import type { Wall } from "./attack.ts";
 import type { Tried } from "./try-attacks.ts";
 
 /** The result for a service's walls, as `--json` prints it. */
-export type Verdict = {
-  /** The level that the service claims for its apps. */
-  readonly claimed_level: Level;
-  /** The highest level of which everything holds, with all below it. */
-  readonly real_level: Level;
-  readonly tried: number;
-  readonly stopped: number;
-  /** Attacks that should have been stopped and were not. */
-  readonly failures: readonly string[];
-  readonly seconds: number;
-  readonly attacks: readonly AttackRow[];
-};
-
-/** One attack in the table. */
-type AttackRow = {
-  readonly kind: string;
-  readonly attack: string;
-  /** What has to stop it. */
-  readonly wall: Wall;
-  readonly result: string;
-  readonly is_stopped: boolean;
-  /** The service says that it is. */
-  readonly is_promised: boolean;
-};
+export type Verdict = ReturnType<typeof judge>;
 
 /** Compares the results of attacks with the service's claims: its level, and the names of rules that are in force. */
-export function judge(
-  claimed: Level,
-  enforced: ReadonlySet<string>,
-  all: readonly Tried[],
-  seconds: number,
-): Verdict {
+export function judge(claimed: Level, enforced: ReadonlySet<string>, all: readonly Tried[], seconds: number) {
   const attacks = all.map(({ kind, attack, result, isStopped }) => ({
     kind,
     attack: attack.name,
@@ -47,9 +19,11 @@ export function judge(
   }));
   return {
     claimed_level: claimed,
+    /** The highest level of which everything holds, with all below it. */
     real_level: realLevel(all),
     tried: attacks.length,
     stopped: attacks.filter(({ is_stopped }) => is_stopped).length,
+    /** Attacks that the service claims to stop and did not. */
     failures: attacks
       .filter(({ is_stopped, is_promised }) => is_promised && !is_stopped)
       .map(({ attack }) => attack),
@@ -65,11 +39,8 @@ export function isSound({ claimed_level, real_level, failures }: Verdict): boole
 
 function isPromised(wall: Wall, claimed: Level, enforced: ReadonlySet<string>): boolean {
   if (wall === "service" || enforced.has(wall)) return true;
-  return isLevel(wall) && claimed !== "none" && WALL_LEVELS.indexOf(wall) <= WALL_LEVELS.indexOf(claimed);
-}
-
-function isLevel(wall: Wall): wall is WallLevel {
-  return (WALL_LEVELS as readonly Wall[]).includes(wall);
+  const levels: readonly string[] = WALL_LEVELS;
+  return levels.includes(wall) && levels.indexOf(wall) <= levels.indexOf(claimed);
 }
 
 function realLevel(all: readonly Tried[]): Level {
@@ -84,10 +55,14 @@ function realLevel(all: readonly Tried[]): Level {
 /** The result of every attack, for people: a table, and a summary below it. */
 export function verdictText(verdict: Verdict): string {
   const { claimed_level: claimed, real_level: real, tried, stopped, failures, seconds } = verdict;
-  const rows = verdict.attacks.map((row) => [row.kind, row.attack, outcomeOf(row), row.wall]);
   const isSame = claimed === real;
   return [
-    table(["KIND", "ATTACK", "WHAT STOPPED IT", "LEVEL"], rows),
+    tableOf(verdict.attacks, {
+      KIND: ({ kind }) => kind,
+      ATTACK: ({ attack }) => attack,
+      "WHAT STOPPED IT": outcomeOf,
+      LEVEL: ({ wall }) => wall,
+    }),
     `tried         ${tried} in ${seconds} s`,
     `stopped       ${stopped}`,
     `claimed level ${claimed}`,
@@ -98,7 +73,7 @@ export function verdictText(verdict: Verdict): string {
   ].join("\n");
 }
 
-function outcomeOf({ result, is_stopped, is_promised }: AttackRow): string {
+function outcomeOf({ result, is_stopped, is_promised }: Verdict["attacks"][number]): string {
   // Part of it was said by an app.
   const said = printableName(result);
   if (is_stopped) return said;

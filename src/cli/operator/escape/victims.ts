@@ -6,12 +6,10 @@ import { createInterface } from "node:readline";
 import { PYTHON_DIR } from "../../../config/package-files.ts";
 import { CliFailure } from "../../failure.ts";
 
-type Facts = Readonly<Record<string, unknown>>;
-
 /** A process of the same user, outside all walls. It ends, and cleans up, when this process does. */
 export type Victim = {
   /** Where it can be reached, and the names under which it removes what hostile apps leave in shared memory. */
-  readonly facts: Facts;
+  readonly facts: Readonly<Record<string, unknown>>;
   readonly end: () => Promise<void>;
 };
 
@@ -32,7 +30,7 @@ export async function startVictim(python: string, signal: AbortSignal): Promise<
   };
   try {
     for await (const line of createInterface({ input: child.stdout, signal })) {
-      const { folder, abstract, ...others } = JSON.parse(line) as Facts;
+      const { folder, abstract, ...others } = JSON.parse(line) as Victim["facts"];
       const ours = { victim_pid: child.pid ?? 0, victim_folder: folder, victim_abstract: abstract };
       return { facts: { ...ours, ...others }, end };
     }

@@ -1,15 +1,9 @@
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { explain } from "../../../../src/cli/client/explain.ts";
-import {
-  checkedUrl,
-  claimsOf,
-  profilesPath,
-  readProfiles,
-  writeProfiles,
-} from "../../../../src/cli/client/site.ts";
+import { checkedUrl, claimsOf, changeProfile, readProfiles } from "../../../../src/cli/client/site.ts";
 import type { Site } from "../../../../src/cli/client/site.ts";
 import { readMessages } from "../../../../src/cli/client/http.ts";
 import { readArguments, readWords } from "../../../../src/cli/client/call-arguments.ts";
@@ -65,17 +59,19 @@ describe("profiles", () => {
   test("they are kept for their owner alone, whole, and read back", () => {
     const folder = mkdtempSync(path.join(tmpdir(), "millrace-profiles-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
-    const file = profilesPath({ XDG_CONFIG_HOME: folder });
-    expect(readProfiles(file)).toEqual({ current: null, servers: {} });
+    vi.stubEnv("XDG_CONFIG_HOME", folder);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const file = path.join(folder, "millrace", "profiles.json");
+    expect(readProfiles()).toEqual({ current: null, servers: {} });
     const profiles = { current: "http://one", servers: { "http://one": { token: "t" } } };
-    writeProfiles(profiles, file);
-    writeProfiles(profiles, file);
-    expect(readProfiles(file)).toEqual(profiles);
+    changeProfile("http://one", { token: "t" }, true);
+    changeProfile("http://one", { token: "t" });
+    expect(readProfiles()).toEqual(profiles);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(statSync(path.dirname(file)).mode & 0o777).toBe(0o700);
     expect(readdirSync(path.dirname(file))).toEqual(["profiles.json"]);
     writeFileSync(file, "[]");
-    expect(() => readProfiles(file)).toThrow("was not written by millrace");
+    expect(() => readProfiles()).toThrow("was not written by millrace");
   });
 });
 
@@ -97,7 +93,7 @@ describe("addresses and tokens", () => {
 describe("errors of the service", () => {
   test("each of the catalogue becomes a line without a full stop, and none shows a stack", () => {
     for (const [code, { message, status }] of Object.entries(ERRORS)) {
-      const failure = explain({ status }, JSON.stringify({ message, code, request_id: "r" }), SITE, {
+      const failure = explain(status, JSON.stringify({ message, code, request_id: "r" }), SITE, {
         app: "hello",
       });
       expect([code, failure.message]).toEqual([code, expect.stringMatching(/^[^\n]*[^.\n]$/)]);
@@ -111,14 +107,14 @@ describe("errors of the service", () => {
       code: "bad_request",
       details: [{ field: "a", problem: "is bad" }],
     };
-    expect(explain({ status: 400 }, JSON.stringify(body), SITE).detail.details).toBeUndefined();
+    expect(explain(400, JSON.stringify(body), SITE).detail.details).toBeUndefined();
     const other = { ...body, message: "The configuration cannot be used." };
-    expect(explain({ status: 400 }, JSON.stringify(other), SITE).detail.details).toEqual(["a: is bad"]);
+    expect(explain(400, JSON.stringify(other), SITE).detail.details).toEqual(["a: is bad"]);
   });
 
   test("an answer that is not Millrace's is told as that", () => {
     for (const text of ["", "<html>", "null", "[]", '"x"']) {
-      expect(explain({ status: 502 }, text, SITE).message).toBe(
+      expect(explain(502, text, SITE).message).toBe(
         "http://one:4100 answered 502, but not the way Millrace does",
       );
     }
