@@ -1,14 +1,7 @@
 import path from "node:path";
 import { once } from "node:events";
-import {
-  type Engine,
-  type Exit,
-  type ServerCommand,
-  type StartedServer,
-  type Workload,
-  refused,
-  STOPPED,
-} from "../engine.ts";
+import { refused, STOPPED } from "../engine.ts";
+import type { Engine, Exit, ServerCommand, StartedServer, Workload } from "../engine.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
 import { templateSeats } from "../templates/seat.ts";

@@ -8,13 +8,8 @@ import { endOfSeat } from "./seat-walls.ts";
 import type { SeatMessage, ServiceMessage } from "./seat-messages.ts";
 import type { SeatPlace } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
-import {
-  AgentSession,
-  type RemoteParts,
-  type SeatStart,
-  type SeatStartPhase,
-  assignmentOf,
-} from "./session.ts";
+import { AgentSession, assignmentOf } from "./session.ts";
+import type { RemoteParts, SeatStart, SeatStartPhase } from "./session.ts";
 import { explainer } from "../local/limited.ts";
 import type { OutputEvents } from "../log-lines.ts";
 

@@ -22,10 +22,7 @@ export const SEAT_MOVES: Moves<SeatPhase, string> = {
   greeting: { hello: "fetching" },
   fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
   starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
-  running: {
-    exited: "over",
-    ...always("running", ["beat", "leaving", "adopted", "printed", "seen", "at"]),
-  },
+  running: { exited: "over", ...always("running", ["beat", "leaving", "adopted", "printed", "seen", "at"]) },
   // A seat in which an environment is built.
   hired: { hello: "preparing" },
   preparing: { ready: "building", failed: "over", exited: "over", beat: "preparing" },
@@ -74,9 +71,7 @@ const MESSAGE = z.union([
       })
       .transform((e): ToldEnd => ({ code: e.code, isOutOfMemory: e.is_out_of_memory, full: e.full ?? null })),
   }),
-  z.strictObject({
-    printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }),
-  }),
+  z.strictObject({ printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }) }),
   z.strictObject({ seen }),
   z.strictObject({ at }),
   z.strictObject({ leaving: empty }),

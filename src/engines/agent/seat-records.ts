@@ -8,11 +8,7 @@ export type SeatProof = {
 };
 
 /** What is to run in a seat, for whoever looks for one that runs exactly that. */
-export type SeatWish = {
-  readonly appNumber: number;
-  readonly versionId: string;
-  readonly workload: Buffer;
-};
+export type SeatWish = { readonly appNumber: number; readonly versionId: string; readonly workload: Buffer };
 
 /** What the installation knows of a seat elsewhere. */
 type SeatRecord = SeatProof &

@@ -1,19 +1,8 @@
 import type { PodOverrides } from "../../config/pod-overrides.ts";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import type { Workload } from "../engine.ts";
-import {
-  COMPUTE,
-  CONTAINER,
-  labelsOf,
-  labelValue,
-  NETWORK,
-  networkLabel,
-  NODE,
-  ownerName,
-  SEAT,
-  workloadLabels,
-} from "./labels.ts";
-import type { Whose } from "./labels.ts";
+import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT, type Whose } from "./labels.ts";
+import { labelsOf, labelValue, networkLabel, ownerName, workloadLabels } from "./labels.ts";
 import { besideBuildKit, type ImagePodParts } from "./image-pod.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 

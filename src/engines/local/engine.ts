@@ -1,11 +1,5 @@
-import {
-  type Engine,
-  type InitFailure,
-  type StartedServer,
-  type Workload,
-  STOPPED,
-  cannotStart,
-} from "../engine.ts";
+import { STOPPED, cannotStart } from "../engine.ts";
+import type { Engine, InitFailure, StartedServer, Workload } from "../engine.ts";
 import { withPort } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";

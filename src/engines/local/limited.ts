@@ -5,11 +5,7 @@ import { type Exit, type Started, describeExit } from "../engine.ts";
 /** Why all of a seat was ended, if it was; for people. */
 export type Verdict = { why: string | null };
 
-export type Held = {
-  readonly group: LimitGroup;
-  readonly limits: Limits;
-  readonly verdict: Verdict;
-};
+export type Held = { readonly group: LimitGroup; readonly limits: Limits; readonly verdict: Verdict };
 
 export type HeldFork = Held & {
   /** The process of ours that every fork is below. */

@@ -18,10 +18,7 @@ const JOB = z.object({
 const VERSION = z.object({ ray_version: z.string().max(100) });
 const LOGS = z.object({ logs: z.string() });
 
-export type Job = {
-  readonly isOver: boolean;
-  readonly message: string;
-};
+export type Job = { readonly isOver: boolean; readonly message: string };
 
 /** Ray has refused a request. */
 export class RayRefusal extends Error {

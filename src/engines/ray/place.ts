@@ -6,14 +6,8 @@ import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
 import { type Workload, type Exit, ended, describeExit, refused } from "../engine.ts";
 import { SeatLine } from "../agent/seat-line.ts";
-import type {
-  AdoptedSeat,
-  PlaceHome,
-  PlacedSeat,
-  SeatOrder,
-  SeatPlace,
-  SeatPlaceEvents,
-} from "../agent/seat-place.ts";
+import type { AdoptedSeat, PlaceHome, PlacedSeat, SeatOrder, SeatPlace } from "../agent/seat-place.ts";
+import type { SeatPlaceEvents } from "../agent/seat-place.ts";
 import { needsOf, supervisorReader, type Needs, type SeatEnd } from "./supervisor-messages.ts";
 import { packJob, SupervisorJob } from "./supervisor-job.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";

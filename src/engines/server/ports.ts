@@ -4,10 +4,7 @@ import { type PortRange, SERVER_PORTS } from "../../host/walls/network.ts";
 import { once } from "node:events";
 
 /** Reserves ports for servers. */
-export type PortSource = {
-  take(): Promise<number | null>;
-  giveBack(port: number): void;
-};
+export type PortSource = { take(): Promise<number | null>; giveBack(port: number): void };
 
 /**
  * The ports that are reserved for servers. They are given out in turn, because connections that have just

@@ -1,14 +1,8 @@
 import { z } from "zod";
 import type { Socket } from "node:net";
 import { KEEPER_GRACE_MS } from "../local/agent.ts";
-import {
-  describeExit,
-  type Exit,
-  type InitFailure,
-  type ReplicaStart,
-  type Started,
-  ended,
-} from "../engine.ts";
+import { describeExit, ended } from "../engine.ts";
+import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";

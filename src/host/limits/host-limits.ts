@@ -3,15 +3,8 @@ import { showSize } from "../../kit/units.ts";
 import type { WallLevel } from "../walls/walls.ts";
 import { findHierarchy, type FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
-import type {
-  AppLimits,
-  Enforced,
-  Enforcement,
-  LimitGroup,
-  Limits,
-  Watched,
-  WrittenFolders,
-} from "./limits.ts";
+import type { AppLimits, Enforced, Enforcement, LimitGroup, Limits, Watched } from "./limits.ts";
+import type { WrittenFolders } from "./limits.ts";
 import type { Controller } from "./hierarchy.ts";
 
 const DELEGATE =
