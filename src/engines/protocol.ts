@@ -1,5 +1,7 @@
-import { JsonScan } from "../kit/json/scan.ts";
+import type { Socket } from "node:net";
 import { z } from "zod";
+import { JsonScan } from "../kit/json/scan.ts";
+import { LineCutter } from "../kit/line-cutter.ts";
 import type { FunctionSignature } from "../model/app.ts";
 
 const KIB = 1024;
@@ -83,6 +85,29 @@ function describe({ issues }: z.ZodError): string {
   const [issue] = issues;
   if (!issue) return "";
   return `${issue.code === "custom" ? issue.message : issue.code} at "${issue.path.join(".")}"`;
+}
+
+/** Reads a connection line by line until `isOver`, or until `onLine` throws. A line of more than `maxBytes` is a `BadFrame`. */
+export function readFrames(
+  socket: Socket,
+  maxBytes: number,
+  isOver: () => boolean,
+  onLine: (line: Buffer) => void,
+  onFailure: (error: unknown) => void,
+): void {
+  const cutter = new LineCutter({ maxBytes }, (line, isPiece) => {
+    if (isPiece) throw new BadFrame(`a line of more than ${maxBytes} bytes`);
+    onLine(line);
+  });
+  socket.on("data", (data: Buffer) => {
+    if (isOver()) return;
+    try {
+      cutter.push(data);
+      cutter.cut(() => !isOver());
+    } catch (error) {
+      onFailure(error);
+    }
+  });
 }
 
 /** Parses a line as a JSON message with one member; throws `BadFrame` otherwise. */

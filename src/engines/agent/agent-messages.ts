@@ -98,13 +98,14 @@ export type Question =
 /** Questions to an agent about its processes, and their answers. */
 export class Questions {
   readonly #clock: Clock;
-  readonly #ask: (question: Question) => void;
+  readonly #ask: (question: Question) => boolean;
   readonly #open = new Map<number, (answer: Seen | At | null) => void>();
   /** What was seen last of silent processes. */
   readonly #vitals = new Map<number, Vitals | null>();
   #next = 0;
 
-  constructor(clock: Clock, ask: (question: Question) => void) {
+  /** `ask` returns false if the agent cannot be asked. */
+  constructor(clock: Clock, ask: (question: Question) => boolean) {
     this.#clock = clock;
     this.#ask = ask;
   }
@@ -154,8 +155,7 @@ export class Questions {
     const id = this.#next++;
     const { promise, resolve } = Promise.withResolvers<Seen | At | null>();
     this.#open.set(id, resolve);
-    this.#ask(question(id));
-    const answer = await withTimeout(ANSWER_MS, promise, this.#clock);
+    const answer = this.#ask(question(id)) ? await withTimeout(ANSWER_MS, promise, this.#clock) : null;
     this.#open.delete(id);
     return answer;
   }

@@ -168,7 +168,7 @@ function seatFor(parts: RemoteParts, start: SeatStart, clock: Clock, events: Out
   };
   return {
     process: deferred(() => seat?.process ?? null, { exited: live(), leaving, kill }),
-    say: (message) => seat?.say(message),
+    say: (message) => seat?.say(message) ?? false,
     place: async () => (await seat?.place()) ?? { kind: "nowhere" },
   };
 }

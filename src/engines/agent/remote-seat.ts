@@ -10,7 +10,7 @@ import type { SeatPlace } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
 import { AgentSession, assignmentOf } from "./session.ts";
 import type { RemoteParts, SeatStart, SeatStartPhase } from "./session.ts";
-import { explainer } from "../local/limited.ts";
+import { explainer, type Verdict } from "../local/limited.ts";
 import type { OutputEvents } from "../log-lines.ts";
 
 /** How long a place may take to end; then its seat counts as ended. */
@@ -48,8 +48,7 @@ export class RemoteSeat {
   readonly #leaving = Promise.withResolvers<void>();
   readonly #questions: Questions;
   readonly #told = new Set<SeatStartPhase>();
-  /** Why its agent has ended all of it, for people; null if it has not. */
-  #verdict: string | null = null;
+  readonly #verdict: Verdict = { why: null };
 
   constructor(
     parts: RemoteParts,
@@ -75,16 +74,12 @@ export class RemoteSeat {
       exited: this.#exited.promise,
       leaving: this.#leaving.promise,
       kill: () => this.#kill(),
-      vitals: (pid) => (this.#session.isConnected ? this.#questions.vitals(pid) : null),
-      usage: async (pid) => (this.#session.isConnected ? await this.#questions.usage(pid) : null),
+      vitals: (pid) => this.#questions.vitals(pid),
+      usage: (pid) => this.#questions.usage(pid),
       obstacle: () => this.#obstacle(),
       residentBytes: async () => 0,
       noteImported: () => this.#tell("imported"),
-      explain: explainer(
-        start.workload.limits,
-        () => this.#verdict,
-        async () => (this.#session.isConnected ? await this.#questions.memoryDeaths() : 0),
-      ),
+      explain: explainer(start.workload.limits, this.#verdict, this.#questions),
     };
   }
 
@@ -126,11 +121,11 @@ export class RemoteSeat {
   }
 
   async place(): Promise<ServerPlace> {
-    return (this.#session.isConnected && (await this.#questions.place())?.place) || { kind: "nowhere" };
+    return (await this.#questions.place())?.place ?? { kind: "nowhere" };
   }
 
-  say(message: ServiceMessage): void {
-    this.#session.say(message);
+  say(message: ServiceMessage): boolean {
+    return this.#session.say(message);
   }
 
   #hear(message: SeatMessage): void {
@@ -149,7 +144,7 @@ export class RemoteSeat {
     else if ("failed" in message) this.#end(refused(message.failed.message));
     else if ("exited" in message) {
       const exit = endOfSeat(message.exited, this.#start.workload.limits, this.#parts.folders);
-      if (message.exited.full) this.#verdict = exit.detail;
+      if (message.exited.full) this.#verdict.why = exit.detail;
       this.#end(exit);
     }
   }

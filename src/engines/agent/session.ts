@@ -157,8 +157,10 @@ export class AgentSession implements Guest {
     return this.#state === "ending";
   }
 
-  say(message: ServiceMessage): void {
+  /** Returns false while the agent is not connected. */
+  say(message: ServiceMessage): boolean {
     this.#line?.say(message);
+    return this.isConnected;
   }
 
   uses(blob: string): boolean {

@@ -4,13 +4,12 @@ import type { Readable, Writable } from "node:stream";
 import type { LimitGroup } from "../../host/limits/limits.ts";
 import { startOf } from "../../host/interpreter.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
-import { LineCutter } from "../../kit/line-cutter.ts";
 import { NOTHING_SAID, parseAgentMessage, Questions } from "../agent/agent-messages.ts";
 import type { Ending, FolderName } from "../agent/agent-messages.ts";
-import { BadFrame } from "../protocol.ts";
+import { readFrames } from "../protocol.ts";
 import { packPlan, type Plan } from "./plan.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { below, isEmpty } from "../../host/processes.ts";
+import { below, isEmpty, killNow } from "../../host/processes.ts";
 
 export type AgentExit = Ending & { readonly code: number | null; readonly signal: string | null };
 
@@ -55,12 +54,12 @@ export class Agent {
   /** How it ended, which is how what it kept ended; rejects if the interpreter could not be run. */
   readonly exited: Promise<AgentExit>;
   readonly questions: Questions;
-  /** Ends it and everything below it, at once. */
-  readonly end: () => void;
   readonly #child: ChildProcess;
   readonly #channel: Socket;
   readonly #onFull: AgentStart["onFull"];
+  readonly #clock: Clock;
   #ending: Ending = NOTHING_SAID;
+  #isEnding = false;
 
   constructor({ python, cwd, module, input, group = null, onFull }: AgentStart, clock: Clock) {
     const child = spawn(python, startOf(`millrace_agent.${module}`), {
@@ -84,11 +83,10 @@ export class Agent {
     this.#channel = channel;
     this.#onFull = onFull;
     this.questions = new Questions(clock, (question) => this.#say(question));
-    const heard = this.#listen();
-    this.exited = this.#outlive(stdin, input, group, heard, clock);
+    this.#clock = clock;
+    this.exited = this.#outlive(stdin, input, group);
     // Nothing waits for the end of a watch, and one that cannot be started must not end the service.
     this.exited.catch(() => {});
-    this.end = agentEnd(child, this.exited, clock);
   }
 
   /** Asks the process that it keeps to end by itself. */
@@ -112,43 +110,54 @@ export class Agent {
     for (const pipe of [this.stdout, this.stderr, this.#child.stdin]) pipe?.destroy();
   }
 
-  #say(message: object): void {
-    if (this.#channel.writable) this.#channel.write(`${JSON.stringify(message)}\n`);
+  /**
+   * Ends it and everything below it, whether the agent helps or not: an app can stop the processes above it, and a
+   * stopped process takes no signal but SIGCONT and SIGKILL.
+   */
+  end(): void {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    this.#child.kill("SIGTERM");
+    this.#child.kill("SIGCONT");
+    const timer = this.#clock.after(KEEPER_GRACE_MS, () => void killTree(this.#child));
+    const cancel = (): void => timer.cancel();
+    this.exited.then(cancel, cancel);
+  }
+
+  #say(message: object): boolean {
+    const { writable } = this.#channel;
+    if (writable) this.#channel.write(`${JSON.stringify(message)}\n`);
+    return writable;
   }
 
   /** Resolves when nothing more comes. */
   #listen(): Promise<void> {
     const channel = this.#channel;
-    const cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
-      if (isPiece) throw new BadFrame("a line that is too long");
+    const hear = (line: Buffer): void => {
       const message = parseAgentMessage(line);
       if ("seen" in message) this.questions.answer(message.seen);
       else if ("at" in message) this.questions.answer(message.at);
       else if ("full" in message) this.#onFull?.(message.full);
       else this.#ending = message.exited;
-    });
+    };
     channel.on("error", () => {});
-    channel.on("data", (data: Buffer) => {
-      try {
-        cutter.push(data);
-        cutter.cut(() => true);
-      } catch {
+    readFrames(
+      channel,
+      MAX_LINE_BYTES,
+      () => channel.destroyed,
+      hear,
+      () => {
         // An agent never says that, so something else has.
         this.#child.kill("SIGKILL");
         channel.destroy();
-      }
-    });
+      },
+    );
     return new Promise((resolve) => void channel.once("close", () => resolve()));
   }
 
-  async #outlive(
-    stdin: Writable,
-    input: string,
-    group: LimitGroup | null,
-    heard: Promise<void>,
-    clock: Clock,
-  ): Promise<AgentExit> {
+  async #outlive(stdin: Writable, input: string, group: LimitGroup | null): Promise<AgentExit> {
     const child = this.#child;
+    const heard = this.#listen();
     stdin.on("error", () => {}); // It died before it read: its exit tells.
     const { promise, resolve, reject } = Promise.withResolvers<Pick<AgentExit, "code" | "signal">>();
     // `exit`, not `close`: something the app started may hold the pipes open.
@@ -164,7 +173,7 @@ export class Agent {
     });
     try {
       const exit = await promise;
-      await withTimeout(LAST_WORDS_MS, heard, clock);
+      await withTimeout(LAST_WORDS_MS, heard, this.#clock);
       return { ...exit, ...this.#ending };
     } finally {
       this.questions.giveUp();
@@ -181,23 +190,6 @@ const PAUSE_MS = 10;
 const MAX_ROUNDS = 200;
 
 /**
- * Gives a function that ends a keeper and everything below it, whether the keeper helps or not: an app can stop
- * the processes above it, and a process that is stopped takes no signal but SIGCONT and SIGKILL.
- */
-function agentEnd(child: ChildProcess, exited: Promise<unknown>, clock: Clock): () => void {
-  let isAsked = false;
-  return () => {
-    if (isAsked) return;
-    isAsked = true;
-    child.kill("SIGTERM");
-    child.kill("SIGCONT");
-    const timer = clock.after(KEEPER_GRACE_MS, () => void killTree(child));
-    const cancel = (): void => timer.cancel();
-    exited.then(cancel, cancel);
-  };
-}
-
-/**
  * The keeper goes last: while it lives, it adopts orphans, which are found there. It is stopped so that it reaps no child
  * meanwhile: the kernel leaves some out of a list of children that grows shorter while it is read.
  */
@@ -205,7 +197,7 @@ async function killTree(keeper: ChildProcess): Promise<void> {
   if (!isOver(keeper)) keeper.kill("SIGSTOP");
   let before = below(keeper.pid ?? 0);
   for (let round = 0; round < MAX_ROUNDS && !isOver(keeper); round++) {
-    for (const pid of before.living) kill(pid);
+    for (const pid of before.living) killNow(pid);
     await sleep(PAUSE_MS);
     const now = below(keeper.pid ?? 0);
     if (isEmpty(before, now)) break;
@@ -216,12 +208,4 @@ async function killTree(keeper: ChildProcess): Promise<void> {
 
 function isOver({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid === undefined || exitCode !== null || signalCode !== null;
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // Gone, or owned by another user: a setuid program that the app has called.
-  }
 }

@@ -1,5 +1,6 @@
 import { type AppLimits, describeRunOut, type LimitGroup, type Limits } from "../../host/limits/limits.ts";
 import { isBelow, readStat } from "../../host/processes.ts";
+import type { Questions } from "../agent/agent-messages.ts";
 import { type Exit, type Started, describeExit } from "../engine.ts";
 
 /** Why all of a seat was ended, if it was; for people. */
@@ -39,7 +40,7 @@ async function confine(told: number, { group, ancestor, hostPid }: HeldFork): Pr
   const pid = hostPid ? hostPid(told) : told;
   let isOwn: boolean;
   try {
-    isOwn = isBelow(readStat(`${pid}`, "/proc"), ancestor, "/proc");
+    isOwn = isBelow(readStat(pid), ancestor);
   } catch {
     return; // It has ended.
   }
@@ -67,14 +68,13 @@ const KILLED = describeExit(null, "SIGKILL");
 /** Explains the ends of forks: if an agent or the kernel ends one of them for its memory, the exit code does not say so. */
 export function explainer(
   limits: Limits,
-  verdict: () => string | null,
-  memoryDeaths: () => Promise<number>,
+  verdict: Verdict,
+  questions: Questions,
 ): (exit: Exit) => Promise<Exit> {
   let known = 0;
   return async (exit) => {
-    const why = verdict();
-    if (why !== null) return { ...exit, detail: why };
-    if (exit.detail !== KILLED || (await memoryDeaths()) <= known) return exit;
+    if (verdict.why !== null) return { ...exit, detail: verdict.why };
+    if (exit.detail !== KILLED || (await questions.memoryDeaths()) <= known) return exit;
     known += 1;
     return { ...exit, detail: describeRunOut(limits), isOutOfMemory: true };
   };

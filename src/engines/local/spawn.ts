@@ -56,11 +56,7 @@ export const spawnPython: Spawn = (start, clock, events) => {
       const fork = limits && hold(limits, workload.limits, verdict);
       return fork && { ...fork, ancestor: agent.pid };
     },
-    explain: explainer(
-      workload.limits,
-      () => verdict.why,
-      () => questions.memoryDeaths(),
-    ),
+    explain: explainer(workload.limits, verdict, questions),
   };
 };
 

@@ -4,9 +4,9 @@ import { KEEPER_GRACE_MS } from "../local/agent.ts";
 import { describeExit, ended } from "../engine.ts";
 import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
-import { LineCutter } from "../../kit/line-cutter.ts";
 import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
-import { BadFrame, functions, initFailure, type Moves, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
+import { BadFrame, functions, initFailure, type Moves, parseJson, pid } from "../protocol.ts";
+import { readFrames, WIRE_LIMITS } from "../protocol.ts";
 
 const MAX_EXIT_CODE = 255;
 const reason = z.string().max(1_000).nullable();
@@ -63,10 +63,6 @@ export class Template {
   readonly #clock: Clock;
   readonly #events: TemplateEvents;
   readonly #children = new Map<string, (exit: Exit) => void>();
-  readonly #cutter = new LineCutter({ maxBytes: WIRE_LIMITS.helloBytes }, (line, isPiece) => {
-    if (isPiece) throw new BadFrame(`a line of more than ${WIRE_LIMITS.helloBytes} bytes`);
-    this.#hear(parseTemplateMessage(line));
-  });
   /** Replicas that it was asked to fork and has not. */
   readonly #unborn = new Set<string>();
   /** Checked while it owes a fork, whose announcement proves that it is alive. */
@@ -107,15 +103,13 @@ export class Template {
       this.#homeClosed.resolve();
       this.#lose().catch((error: unknown) => this.#events.onError(error));
     });
-    socket.on("data", (data: Buffer) => {
-      if (this.#hasFailed) return;
-      try {
-        this.#cutter.push(data);
-        this.#cutter.cut(() => !this.#hasFailed);
-      } catch (error) {
-        this.#fail(error);
-      }
-    });
+    readFrames(
+      socket,
+      WIRE_LIMITS.helloBytes,
+      () => this.#hasFailed,
+      (line) => this.#hear(parseTemplateMessage(line)),
+      (error) => this.#fail(error),
+    );
     socket.resume();
   }
 

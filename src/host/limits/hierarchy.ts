@@ -2,6 +2,7 @@ import path from "node:path";
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { randomName } from "../../kit/ids.ts";
+import { killNow } from "../processes.ts";
 import type { LimitGroup, Limits } from "./limits.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -228,16 +229,8 @@ export async function removeGroup(folder: string): Promise<boolean> {
       if (code === "ENOENT") return true;
       if (code !== "EBUSY") return false;
     }
-    for (const pid of processesIn(folder)) kill(pid);
+    for (const pid of processesIn(folder)) if (pid !== process.pid) killNow(pid);
     await sleep(PAUSE_MS);
   }
   return false;
-}
-
-function kill(pid: number): void {
-  try {
-    if (pid !== process.pid) process.kill(pid, "SIGKILL");
-  } catch {
-    // It has just ended.
-  }
 }

@@ -33,7 +33,7 @@ export function isOurs(pid: number): boolean {
   const own = [process.pid, process.ppid];
   if (own.includes(pid)) return true;
   try {
-    return own.includes(readStat(`${pid}`, "/proc").parent);
+    return own.includes(readStat(pid).parent);
   } catch {
     return true; // It has ended.
   }
