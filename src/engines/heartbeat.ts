@@ -1,4 +1,4 @@
-import { ALL_THREADS, type ThreadVitals, type Vitals } from "./engine.ts";
+import { ALL_THREADS, type Vitals } from "./engine.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 
 type HeartbeatEvents = {
@@ -98,7 +98,7 @@ export class Heartbeat {
   #restart(now: Vitals | null): void {
     this.#before = now;
     this.#stillChecks = 0;
-    this.#starved = now ? runnable(now.threads) : [];
+    this.#starved = [...(now?.threads ?? [])].flatMap(([id, { isRunnable }]) => (isRunnable ? id : []));
   }
 
   #end(why: string): void {
@@ -114,10 +114,6 @@ function hasWorked(before: Vitals, now: Vitals): boolean {
     if (newMs >= WORK_MS || (id === ALL_THREADS && newMs > 0)) return true;
   }
   return false;
-}
-
-function runnable(threads: ReadonlyMap<number, ThreadVitals>): number[] {
-  return [...threads].filter(([, { isRunnable }]) => isRunnable).map(([id]) => id);
 }
 
 /**

@@ -16,7 +16,7 @@ import type { ProcessHost } from "./local/host.ts";
 import { Ports } from "./server/ports.ts";
 import { buildSeats } from "./agent/build-seat.ts";
 import { remoteEngine } from "./agent/engine.ts";
-import { folderLimits, guestWalls, heldElsewhere, SeatWallReport } from "./agent/seat-walls.ts";
+import { folderLimits, guestWalls, SeatWallReport } from "./agent/seat-walls.ts";
 import { type Blobs, SeatListener, type SeatListenerParts } from "./agent/seat-listener.ts";
 import type { SeatPlace } from "./agent/seat-place.ts";
 import type { PlaceParts } from "./start-place.ts";
@@ -127,6 +127,9 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const report = new SeatWallReport((standing) => tellWalls(standing, place.name, log));
   const onWalls = (standing: StandingWalls): void => report.hear(standing);
   const shared = walls && { walls, onWalls, folders: folderLimits(settings) };
+  // Each seat reports what its own machine cannot enforce.
+  const raised = settings.isolation === "none" ? {} : { hasWalls: true, gap: null };
+  const network = { ...parts.network, ...raised };
   return {
     engine: remoteEngine(host, { ...remote, ...shared }),
     seats: { seatStarts, seatWalls: () => report.weakest },
@@ -135,12 +138,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
       isLeft = settings.keepSeats;
       if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
-    held: !walls
-      ? held
-      : {
-          network: heldElsewhere(parts.network, settings),
-          enforcement: guestEnforcement(settings, place.name),
-        },
+    held: walls ? { network, enforcement: guestEnforcement(settings, place.name) } : held,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
 }

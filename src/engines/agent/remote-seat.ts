@@ -24,12 +24,6 @@ const REMOVAL_LONGEST_WAIT_MS = 15_000;
 /** Then its agent ends by itself, and its place with it. */
 const MAX_REMOVALS = 10;
 
-type SeatPast = {
-  /** Marks what runs in it, for the service that may take it over; null where none may. */
-  readonly mark: Buffer | null;
-  readonly claimed: ClaimedSeat | null;
-};
-
 /** A remote seat of an app, which another service may take over. */
 export class RemoteSeat {
   readonly process: StartedProcess;
@@ -39,6 +33,7 @@ export class RemoteSeat {
   readonly #start: SeatStart;
   readonly #clock: Clock;
   readonly #events: OutputEvents;
+  /** Marks what runs in it, for the service that may take it over; null if none may. */
   readonly #mark: Buffer | null;
   readonly #session: AgentSession;
   /** Null for a claimed seat: another service has started it. */
@@ -53,7 +48,8 @@ export class RemoteSeat {
   constructor(
     parts: RemoteParts,
     start: SeatStart,
-    { mark, claimed }: SeatPast,
+    mark: Buffer | null,
+    claimed: ClaimedSeat | null,
     clock: Clock,
     events: OutputEvents,
   ) {

@@ -59,11 +59,6 @@ export function guestWalls(
   };
 }
 
-/** The network rules for deploys where seats raise walls: each seat reports itself what its machine cannot enforce. */
-export function heldElsewhere(network: NetworkWall, { isolation }: Pick<Settings, "isolation">): NetworkWall {
-  return isolation === "none" ? network : { ...network, hasWalls: true, gap: null };
-}
-
 /** What remote seats have reported about their walls. */
 export class SeatWallReport {
   /** The weakest so far; null while none has started. */

@@ -64,11 +64,11 @@ export const POD_MOVES: Moves<PodState, PodEvent> = {
 /** A seat that is a pod. A pod that was taken over starts in the state `there`. */
 export class PodSeat implements PlacedSeat {
   readonly placeName: string;
-  readonly exited: Promise<Exit>;
-  readonly image: Promise<string>;
-  readonly #parts: PodSeatParts;
-  readonly #resolve: (exit: Exit) => void;
+  readonly #exited = Promise.withResolvers<Exit>();
+  readonly exited = this.#exited.promise;
   readonly #image = Promise.withResolvers<string>();
+  readonly image = this.#image.promise;
+  readonly #parts: PodSeatParts;
   #state: PodState;
   #obstacle: string | null = null;
   /** Since when its machine has been preparing volumes and network; null if it is not. */
@@ -79,10 +79,6 @@ export class PodSeat implements PlacedSeat {
   constructor(parts: PodSeatParts) {
     this.#parts = parts;
     this.placeName = parts.placeName;
-    const { promise, resolve } = Promise.withResolvers<Exit>();
-    this.exited = promise;
-    this.#resolve = resolve;
-    this.image = this.#image.promise;
     this.#state = parts.order ? "waiting" : "there";
     if (parts.order) parts.queue.add(this);
   }
@@ -196,7 +192,7 @@ export class PodSeat implements PlacedSeat {
   #end(exit: Exit): void {
     this.#obstacle = null;
     this.#setUpSince = null;
-    this.#resolve(exit);
+    this.#exited.resolve(exit);
   }
 }
 

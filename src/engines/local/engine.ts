@@ -38,9 +38,6 @@ function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvent
         // The host may have Python under another name, and the app's own version matters.
         program: PYTHON_NAMES.has(program) ? python.program : program,
         args,
-        order: null,
-        // A server does not call home.
-        home: null,
         // Set after the app's own variables: a secret named PORT must not win.
         fixed: { PORT: String(port) },
         server: { own: port, declared: command.port },

@@ -15,15 +15,15 @@ export type Plan = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** One line for its stdin; null for a program that is told nothing there. */
-  readonly order: string | null;
-  /** Where the service listens for it; null for a program that does not call home. */
-  readonly home: string | null;
-  readonly input: string | null;
+  /** One line for its stdin. */
+  readonly order?: string | null;
+  /** Where the service listens for it, if it calls home. */
+  readonly home?: string | null;
+  readonly input?: string | null | undefined;
   readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
   readonly watched: Watched | null;
-  /** The port that a server was given, and the one that its author wrote; null for what is no server. */
-  readonly server: { readonly port: number; readonly authored: number } | null;
+  /** The port that a server was given, and the one that its author wrote. */
+  readonly server?: { readonly port: number; readonly authored: number } | null;
 };
 
 type Field = readonly [name: string, value: string];
@@ -75,8 +75,10 @@ function watchFields({ memoryBytes, folders, checksStorage }: Watched): Field[] 
   ];
 }
 
-function present(fields: Readonly<Record<string, string | number | true | null>>): Field[] {
-  return Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]));
+function present(fields: Readonly<Record<string, string | number | true | null | undefined>>): Field[] {
+  return Object.entries(fields).flatMap(([name, value]) =>
+    value === null || value === undefined ? [] : [[name, String(value)]],
+  );
 }
 
 /** A zero byte would be the start of another field, of the app's choosing. */

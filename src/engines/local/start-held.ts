@@ -88,7 +88,7 @@ function withVerdict(exit: Exit, { why }: Verdict): Exit {
 
 function planOf(
   { python, workload, folders, walls, limits }: HeldStart,
-  { program, args, order, home, fixed = {}, server = null }: HeldProgram,
+  { program, args, fixed = {}, server = null, ...told }: HeldProgram,
   scratch: string | null,
 ): Plan {
   const written = { scratch: scratch === null ? [] : [scratch], storage: folders.storage };
@@ -109,9 +109,7 @@ function planOf(
     args,
     cwd: folders.bundle,
     env: { ...appEnvironment(process.env, variables), ...fixed },
-    order,
-    home,
-    input: null,
+    ...told,
     walls: behind,
     watched: limits && limits.watched(workload.limits, written),
     server: server && { port: server.own, authored: server.declared },

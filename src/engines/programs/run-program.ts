@@ -62,12 +62,9 @@ export async function runProgram(
     args: program.args,
     cwd: walls?.reach.folders.bundle ?? program.cwd,
     env: program.env,
-    order: null,
-    home: null,
-    input: program.input ?? null,
+    input: program.input,
     walls: walls && { ...walls, reach: { ...walls.reach, memoryBytes: held?.limits.memoryBytes ?? null } },
     watched: held && held.host.watched(held.limits, held.folders),
-    server: null,
   };
   let agent: Agent;
   try {

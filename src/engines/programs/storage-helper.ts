@@ -182,18 +182,16 @@ class ProjectHelper {
       () => null,
       () => null, // An operation that does not begin tells of it.
     );
-    this.exited = this.#clear(() => {
-      home.forget(ticket);
-      connected.resolve(null);
-    });
+    this.exited = this.#outlive(ticket, connected);
     this.#idle = clock.after(HELPER_IDLE_MS, () => this.end());
   }
 
-  async #clear(forget: () => void): Promise<void> {
+  async #outlive(ticket: string, connected: PromiseWithResolvers<Socket | null>): Promise<void> {
     await this.#gone;
     this.#isEnding = true;
     this.#idle?.cancel();
-    forget();
+    this.#parts.home.forget(ticket);
+    connected.resolve(null);
     await removeScratch(this.#scratch);
   }
 
@@ -280,10 +278,8 @@ class ProjectHelper {
       env: {},
       order: JSON.stringify({ ticket, root: realpathSync(storage) }),
       home: home.address,
-      input: null,
       walls: { host: { level: "uid", dataDir, user, reads: [] } as const, reach },
       watched: null,
-      server: null,
     };
     return startAgent(python, plan, clock);
   }

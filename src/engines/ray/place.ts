@@ -203,10 +203,10 @@ const RAY_SEAT_MOVES: Moves<SeatState, "begin" | "end"> = {
 
 class RaySeat implements PlacedSeat {
   readonly placeName: string;
-  readonly exited: Promise<Exit>;
+  readonly #exited = Promise.withResolvers<Exit>();
+  readonly exited = this.#exited.promise;
   isKilled = false;
   readonly #parts: RaySeatParts;
-  readonly #resolve: (exit: Exit) => void;
   #state: SeatState;
   #why: string | null = null;
 
@@ -214,9 +214,6 @@ class RaySeat implements PlacedSeat {
     this.#parts = parts;
     this.#state = parts.start ? "waiting" : "begun";
     this.placeName = `${parts.namespace}/${parts.seatId}`;
-    const { promise, resolve } = Promise.withResolvers<Exit>();
-    this.exited = promise;
-    this.#resolve = resolve;
   }
 
   ask(): void {
@@ -267,7 +264,7 @@ class RaySeat implements PlacedSeat {
 
   #end(exit: Exit): void {
     if (!this.#move("end")) return;
-    this.#resolve(exit);
+    this.#exited.resolve(exit);
     this.#parts.onGone();
   }
 
