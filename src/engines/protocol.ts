@@ -145,7 +145,6 @@ const { schemaValues: MAX_SCHEMA_VALUES, appSchemaValues: MAX_APP_SCHEMA_VALUES 
 const MAX_PID = 2 ** 22;
 const VERSION_CHARS = 32;
 
-/** A process id, as the process reports it. */
 export const pid = z.int().min(1).max(MAX_PID);
 const name = z.string().min(1).max(nameChars);
 const note = z.string().max(noteChars).nullable();
@@ -180,7 +179,6 @@ const functionSignature = z
     returns: f.returns,
   }));
 
-/** The functions that an app offers. */
 export const functions = z
   .array(functionSignature)
   .max(MAX_FUNCTIONS)
@@ -192,7 +190,6 @@ export const functions = z
   });
 
 const hello = z.object({ pid, python: z.string().max(VERSION_CHARS), functions });
-/** Why an app cannot start. */
 export const initFailure = z.object({
   message: z.string().transform(cutMessage),
   traceback: z.string().transform(cutTraceback),

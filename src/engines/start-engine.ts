@@ -31,7 +31,6 @@ const STORAGE = "/persistent-storage";
 /** How remote agents reach this service and the others, and which installation they belong to. */
 type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"> &
   Pick<PlaceParts, "whose" | "isHeld" | "known"> & {
-    /** This service's `host:port` for agents. */
     readonly addressFor: (port: number) => string;
     /** Whether this is the only living service. */
     readonly isAlone: () => boolean;
@@ -62,7 +61,6 @@ type StartedEngine = {
     /** The weakest walls around a remote app; null before one has run, and where seats do not raise them. */
     readonly seatWalls: () => StandingWalls | null;
   };
-  /** Where remote agents reach this service. */
   readonly reached: { readonly seatAddress?: string };
   /** Called when this service stops: hands remote seats over to the next service, or ends them. */
   readonly leaveSeats: () => void;
@@ -72,7 +70,6 @@ type StartedEngine = {
   readonly builds: BuildSeats | null;
 };
 
-/** Starts the engine that apps run on. */
 export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
   const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
   const { dataDir } = settings;

@@ -17,11 +17,8 @@ export const ALLOWED = [
   "SSL_CERT_DIR",
 ] as const;
 
-/** Folders of this machine that an app's processes know. */
 export type AppFolders = {
-  /** The project's persistent storage. */
   readonly storage: string;
-  /** Its installed packages; null if there are none. */
   readonly environment: string | null;
 };
 
@@ -42,7 +39,6 @@ export function withFolders(
   };
 }
 
-/** The environment of an app's processes. */
 export function appEnvironment(
   host: NodeJS.ProcessEnv,
   app: Readonly<Record<string, string>>,

@@ -12,10 +12,7 @@ const found = new Map<string, Promise<FoundInterpreter | null>>();
 /** Real paths of known Pythons of the host. */
 const ofHost = new Set<string>();
 
-/**
- * The Python of that version: the service's own, or the first on the host that runs and has the version in its name. One
- * with the same patch version is preferred. Null for none.
- */
+/** The service's own Python, or the first on the host, with that version; preferably the same patch version. Null for none. */
 export async function hostPython(
   version: string,
   own: Interpreter | null,

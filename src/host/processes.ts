@@ -3,7 +3,6 @@ import { readdirSync, readFileSync } from "node:fs";
 /** There are four from a replica up to the agent: keeper, template, its keeper, agent. */
 const MAX_STEPS_UP = 6;
 
-/** The kernel's data on a process. */
 type ProcStat = {
   /** Its first thread has ended; others may live on, and `threads` counts all. */
   readonly hasExited: boolean;
@@ -43,7 +42,6 @@ export function isBelow({ parent }: ProcStat, ancestor: number): boolean {
 type Below = {
   /** Its own children, including zombies. */
   readonly children: readonly number[];
-  /** All living descendants. */
   readonly living: readonly number[];
 };
 
@@ -53,10 +51,7 @@ export function below(root: number): Below {
   return { children, living: [...livingAmong(children, childrenOf)] };
 }
 
-/**
- * The same as an iterator, nearest first: visiting all processes of an app may take seconds. For a process with very many
- * threads, children of later threads are missed.
- */
+/** The same as an iterator, nearest first: visiting all may take seconds. Children of threads beyond `MAX_THREADS` are missed. */
 export function nearestBelow(root: number): Iterable<number> {
   const some = (pid: number): number[] => childrenOf(pid, MAX_THREADS);
   return livingAmong(some(root), some);

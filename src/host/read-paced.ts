@@ -20,7 +20,6 @@ export class ReadingPace {
     return this.#usedMs + moreMs >= SHARE_MS;
   }
 
-  /** Counts time that a reader has used. */
   spend(ms: number): void {
     this.#usedMs += ms;
     if (this.#isTicking) return;

@@ -80,7 +80,6 @@ const MESSAGE = z.union([
   z.strictObject({ full: z.enum(FOLDERS) }),
 ]);
 
-/** Reads one line of an agent of this machine; throws `BadFrame` for anything that no agent says. */
 export function parseAgentMessage(line: Buffer): z.output<typeof MESSAGE> {
   return parseMessage(MESSAGE, line, "agent");
 }
@@ -90,7 +89,6 @@ const ANSWER_MS = 2_000;
 /** Open questions to one agent: more than it has replicas. */
 const MAX_OPEN = 1_000;
 
-/** What a service asks an agent. */
 export type Question =
   | { readonly look: { readonly id: number; readonly pid: number } }
   | { readonly where: { readonly id: number } };
@@ -138,7 +136,6 @@ export class Questions {
     this.#open.get(answer.id)?.(answer);
   }
 
-  /** Ends all questions without an answer. */
   giveUp(): void {
     for (const resolve of this.#open.values()) resolve(null);
     this.#vitals.clear();

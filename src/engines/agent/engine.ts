@@ -125,7 +125,6 @@ export function spawnRemote(parts: RemoteParts): Spawn {
   };
 }
 
-/** A seat, which may still be claimed or started. */
 type FoundSeat = Pick<RemoteSeat, "process" | "say" | "place">;
 
 /** A seat for that: an abandoned one of a dead service that runs exactly this, else a new one. */

@@ -145,7 +145,6 @@ export class RemoteSeat {
     }
   }
 
-  /** Asks the agent and the place to end it; gives up after `END_MS`. */
   #kill(): void {
     if (this.#parts.isLeft?.() && this.#mark !== null && this.#session.secretHash !== null) {
       this.#leave();
@@ -185,10 +184,7 @@ export class RemoteSeat {
     return isNear || secretHash === null;
   }
 
-  /**
-   * If another service has taken it over, that one ends its place. The place of a claimed seat whose agent never came is
-   * not ended either: its service may be alive, and only cut off from the database.
-   */
+  /** Leaves its place if another service may have it: the service of a claimed seat may be cut off from the database only. */
   async #giveUpSeat(isEnded = true): Promise<void> {
     const session = this.#session;
     if (session.secretHash === null) return;
@@ -198,7 +194,7 @@ export class RemoteSeat {
     else session.placed.letGo?.();
   }
 
-  /** Takes it off the records, so that its agent is told to end if it comes back. False if another service may have it by now. */
+  /** Removes its record, so that its agent ends if it comes back. False if another service may have it by now. */
   async #removeRecord({ id, fence }: Pick<SeatProof, "id" | "fence">): Promise<boolean> {
     let tries = 0;
     const isOurs = await retry(() => this.#parts.listener.parts.records.remove({ id, fence }), {

@@ -22,10 +22,7 @@ export type LineEvents<Heard> = {
 
 export type Beat = { readonly beat: Record<string, never> };
 
-/**
- * The connection between a service and a seat's agent, or a supervisor of seats: lines of JSON, and heartbeats. `read`
- * parses a line, and throws `BadFrame` for a message that is invalid or out of order.
- */
+/** A connection to an agent or supervisor: lines of JSON, and heartbeats. `read` throws `BadFrame` for an illegal message. */
 export class SeatLine<Heard, Said> {
   readonly #socket: Socket;
   readonly #clock: Clock;
@@ -62,7 +59,6 @@ export class SeatLine<Heard, Said> {
     if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.close();
   }
 
-  /** Ends it, after a last message if there is one. */
   close(lastWord?: Said): void {
     if (this.#isOver) return;
     if (lastWord) this.say(lastWord);

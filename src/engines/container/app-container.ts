@@ -14,7 +14,6 @@ import { type Agent, startWatch } from "../local/agent.ts";
 import type { FolderName } from "../agent/agent-messages.ts";
 import { backoffMs } from "../../kit/retry.ts";
 
-/** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };
 
 type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
@@ -37,7 +36,6 @@ const LOOK_MS = 50;
 const WATCH_FIRST_WAIT_MS = 1_000;
 const WATCH_LONGEST_WAIT_MS = 60_000;
 
-/** An app's container that was started. */
 export type AppContainer = {
   readonly container: StartedContainer;
   readonly exited: Promise<Exit>;

@@ -82,10 +82,7 @@ export function spawnContainer(host: ContainerHost, home: Home): Spawn {
 /** The app decides how many processes there are. */
 const MAX_PROCESSES = 256;
 
-/**
- * Translates process ids inside a container to ids on this machine. Only processes below the container's first process
- * are considered, so an app cannot name another app's.
- */
+/** Translates process ids inside a container to ids on this machine. An app cannot name processes of other apps. */
 class HostPids {
   readonly #known = new Map<number, number>();
   /** The container's first process; 0 until it is known. */

@@ -3,7 +3,6 @@ import { Agent, request } from "node:https";
 import { type Patience, readText, sendPatiently, readJson } from "../cluster-request.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 
-/** Between two bytes, and until the first. */
 const SILENCE_MS = 15_000;
 /** For a whole answer: it holds one of few connections. */
 const ANSWER_MS = 60_000;
@@ -112,7 +111,6 @@ export class KubernetesApi {
   }
 }
 
-/** Describes a failed request. */
 export function describeTrouble(error: unknown): string {
   if (error instanceof ApiError) return error.message;
   return `the Kubernetes API cannot be reached: ${(error as Error).message}`.slice(0, MAX_WORDS);
@@ -153,7 +151,6 @@ export const PERMISSIONS: readonly Permission[] = [
   ...grant("", "events", ["list"]),
 ];
 
-/** Such as `create secrets`. */
 export function describePermission({ verb, group, resource }: Permission): string {
   return `${verb} ${resource}${group === "" ? "" : `.${group}`}`;
 }

@@ -1,7 +1,6 @@
 import type { ImageTools } from "../build-seats.ts";
 import { BUILDKIT } from "./labels.ts";
 
-/** What all pods that build images share. */
 export type ImagePodParts = {
   readonly image: string;
   /** The Secret with credentials for the registry; null for none. */
@@ -46,10 +45,7 @@ export function imageTools({ secret }: ImagePodParts, agentDir: string): ImageTo
   };
 }
 
-/**
- * A seat's pod with BuildKit in a second container, the only one that is less than restricted. It sees neither the
- * seat's ticket nor the registry's credentials, and ends with the agent.
- */
+/** Adds BuildKit, the only container that is less than restricted. It sees neither the ticket nor the registry's credentials. */
 export function besideBuildKit(
   spec: SeatSpec,
   parts: ImagePodParts,

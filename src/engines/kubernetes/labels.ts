@@ -8,7 +8,6 @@ export type Whose = {
   readonly nodeId: string;
 };
 
-/** On all our objects. */
 export const INSTALLATION = "millrace.dev/installation";
 export const NODE = "millrace.dev/node";
 export const SEAT = "millrace.dev/seat";
@@ -25,7 +24,6 @@ export const CONTAINER = "seat";
 /** The container that builds an image. */
 export const BUILDKIT = "buildkitd";
 
-/** All objects of an installation have these. */
 export function labelsOf(installationId: string): Record<string, string> {
   return { "app.kubernetes.io/managed-by": "millrace", [INSTALLATION]: installationId };
 }
@@ -49,7 +47,6 @@ export function ownerName(installationId: string): string {
   return `millrace-${installationId}`;
 }
 
-/** The label for an app's `network`. */
 export function networkLabel(network: Network): "none" | "egress" | "open" {
   if (network === "egress") return "egress";
   return network ? "open" : "none";

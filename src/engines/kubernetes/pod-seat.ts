@@ -228,7 +228,6 @@ export class PodQueue {
   readonly #stopped: AbortSignal;
   #waiting: PodSeat[] = [];
   #inFlight = 0;
-  /** Since the last success. */
   #failures = 0;
   #resting: Promise<void> | null = null;
 

@@ -54,7 +54,6 @@ const POD = z.object({
   ),
 });
 
-/** The status of a pod. */
 export type SeenPod = NonNullable<ReturnType<typeof readPod>>;
 
 type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };

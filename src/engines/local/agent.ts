@@ -14,15 +14,15 @@ import { below, isEmpty, killNow } from "../../host/processes.ts";
 export type AgentExit = Ending & { readonly code: number | null; readonly signal: string | null };
 
 type AgentStart = {
-  /** The interpreter of agents, an absolute path: the host's, and none that an app brings. */
+  /** The host's interpreter, an absolute path; never one that an app brings. */
   readonly python: string;
-  /** Its folder, by which the processes of a data directory can be found. Nothing there is imported. */
+  /** Identifies the processes of a data directory. Nothing is imported from there. */
   readonly cwd: string;
   readonly module: "local" | "watch";
   readonly input: string;
-  /** The group that it is in before it is given its input; null for none. */
+  /** The agent joins it before it gets its input. */
   readonly group?: LimitGroup | null;
-  /** One of the folders that it watches is too full. A watch does not end what writes to it. */
+  /** A watched folder is too full. A watch does not end the processes that write to it. */
   readonly onFull?: (name: FolderName) => void;
 };
 
@@ -32,9 +32,8 @@ const MAX_LINE_BYTES = 64 * 1024;
 const LAST_WORDS_MS = 2_000;
 
 /**
- * Starts an agent for a plan. Every process that runs what an app brings starts here: replicas, templates, servers, steps
- * of builds, file runs. When it exits, when it is ended and when the service dies, all it started dies too, daemons
- * included. It is in its group before it is told what to start. Throws if the process cannot be created at all.
+ * Starts an agent for a plan. Every process that runs code of an app starts here. All that it started, daemons included,
+ * dies when it exits, when it is ended and when the service dies. Throws if the process cannot be created at all.
  */
 export function startAgent(python: string, plan: Plan, clock: Clock, group: LimitGroup | null = null): Agent {
   const cwd = plan.walls?.reach.scratch ?? plan.cwd;
@@ -46,12 +45,12 @@ export function startWatch(start: Omit<AgentStart, "module" | "group">, clock: C
   return new Agent({ ...start, module: "watch" }, clock);
 }
 
-/** An agent of this machine that was started, with what it keeps. */
+/** An agent of this machine and the process that it keeps. */
 export class Agent {
   readonly pid: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** How it ended, which is how what it kept ended; rejects if the interpreter could not be run. */
+  /** How it ended, and so its process; rejects if the interpreter could not be run. */
   readonly exited: Promise<AgentExit>;
   readonly questions: Questions;
   readonly #child: ChildProcess;
@@ -89,17 +88,17 @@ export class Agent {
     this.exited.catch(() => {});
   }
 
-  /** Asks the process that it keeps to end by itself. */
+  /** Asks its process to end by itself. */
   askToEnd(): void {
     this.#say({ ask: {} });
   }
 
-  /** Tells it that a replica will call home with this ticket, which has a limit on memory of its own. */
+  /** Announces a replica, by its ticket, that has a memory limit of its own. */
   expectFork(ticket: string): void {
     this.#say({ fork: { ticket } });
   }
 
-  /** Has the process that calls home with this ticket get a file of the service's, open for reading. */
+  /** Passes a file of the service, open for reading, to the process with this ticket. */
   lend(ticket: string, file: string): void {
     this.#say({ lend: { ticket, path: file } });
   }
@@ -110,10 +109,7 @@ export class Agent {
     for (const pipe of [this.stdout, this.stderr, this.#child.stdin]) pipe?.destroy();
   }
 
-  /**
-   * Ends it and everything below it, whether the agent helps or not: an app can stop the processes above it, and a
-   * stopped process takes no signal but SIGCONT and SIGKILL.
-   */
+  /** Ends it and everything below it. An app can stop the agent, and a stopped process takes only SIGCONT and SIGKILL. */
   end(): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
@@ -130,7 +126,6 @@ export class Agent {
     return writable;
   }
 
-  /** Resolves when nothing more comes. */
   #listen(): Promise<void> {
     const channel = this.#channel;
     const hear = (line: Buffer): void => {
@@ -182,7 +177,7 @@ export class Agent {
   }
 }
 
-/** How long a keeper has to kill what is below it before that is done from here. */
+/** How long a keeper may take to kill the processes below it; then the service does. */
 export const KEEPER_GRACE_MS = 5_000;
 /** A killed process takes a moment to disappear. */
 const PAUSE_MS = 10;

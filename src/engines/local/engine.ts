@@ -63,7 +63,7 @@ function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvent
   });
 }
 
-/** What an app's processes run on, or why they may not run here. Later where the host has to be searched for it. */
+/** The Python of an app, or why the app may not run here. A promise if the host has to be searched. */
 function appInterpreter(
   { python: own, dataDir, network }: Pick<ProcessHost, "python" | "dataDir" | "network">,
   workload: Workload,

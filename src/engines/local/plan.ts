@@ -2,7 +2,7 @@ import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { Watched } from "../../host/limits/limits.ts";
 import type { Reach, WalledHost } from "../../host/walls/walls.ts";
 
-/** What the app's harness is told in place of an address: it asks its agent for its connections. */
+/** In place of an address: the harness asks its agent for its connections. */
 export const DOOR_ADDRESS = "door";
 
 /** The kernel takes no longer argument or variable, with its end. */
@@ -10,7 +10,6 @@ const MAX_STRING_BYTES = 128 * 1024;
 
 /** What an agent is to start, and what it watches. */
 export type Plan = {
-  /** The app's interpreter, or another program, and what comes after it. */
   readonly program: string;
   readonly args: readonly string[];
   readonly cwd: string;

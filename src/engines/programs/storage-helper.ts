@@ -63,7 +63,7 @@ export class StorageHelper {
 
   /**
    * Carries out an operation and resolves with its answer; `source` is a file of the service's that it may read. Rejects
-   * with the file system's error, or `RefusedPath`. Cleaning up goes on after that.
+   * with the file system's error, or `RefusedPath`. Cleanup continues after that.
    */
   async ask(projectId: string, order: StorageOrder, source: string | null = null): Promise<unknown> {
     const { socket, done } = await this.#begin(projectId, order, source);
@@ -80,10 +80,7 @@ export class StorageHelper {
     return { rest: socket, end: () => void socket.destroy() };
   }
 
-  /**
-   * Ends all helpers, with what they are doing: what is left to remove is removed by a later operation. Operations that
-   * have not begun are refused.
-   */
+  /** Ends all helpers with their operations, whose leftovers a later operation removes. Refuses operations from then on. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     const living = [...this.#living];
@@ -105,7 +102,7 @@ export class StorageHelper {
       throw error;
     }
     socket.once("close", leave);
-    // As long as there is a listener, Node keeps what is unread when the process ends.
+    // While there is a listener, Node keeps unread data when the process ends.
     socket.on("readable", keep);
     const answer = await answerOn(socket).catch((error: unknown) => {
       // It is not read any more, and would keep its place in the lane.
@@ -143,7 +140,6 @@ export class StorageHelper {
 
 /** One project's helper: an agent, and below it the process of the project's user that forks for each operation. */
 class ProjectHelper {
-  /** Resolves when nothing of it is left. */
   readonly exited: Promise<void>;
   readonly #parts: HelperParts;
   readonly #projectId: string;

@@ -3,9 +3,7 @@ import { z } from "zod";
 import { sendPatiently, readJson } from "../cluster-request.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 
-/** Between two bytes, and until the first. */
 const SILENCE_MS = 30_000;
-/** For a whole answer. */
 const ANSWER_MS = 120_000;
 /** The log of a job is the longest. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -36,10 +34,7 @@ export class RayRefusal extends Error {
   }
 }
 
-/**
- * The Jobs API of a Ray cluster, with limits on time and size. It does not retry. It does not use `fetch`, whose headers
- * look like a browser's to the dashboard, which answers 405.
- */
+/** The Jobs API of Ray. It does not retry. It avoids `fetch`: its headers look like a browser's, which the dashboard refuses. */
 export class JobsApi {
   readonly address: string;
   readonly #token: () => string | null;
@@ -72,7 +67,6 @@ export class JobsApi {
     });
   }
 
-  /** A job's status; null if Ray does not know it. */
   async look(id: string): Promise<Job | null> {
     const found = await this.#seek("GET", pathOf(id));
     if (found === null) return null;
@@ -133,7 +127,6 @@ export function openJobsApi({
   return new JobsApi(rayAddress, () => (file === null ? null : readFileSync(file, "utf8").trim()));
 }
 
-/** Describes a failed request. */
 export function describeRayTrouble(error: unknown): string {
   if (error instanceof RayRefusal) return error.message;
   return words(`Ray cannot be reached: ${(error as Error).message}`);

@@ -3,13 +3,9 @@ import { createServer } from "node:net";
 import { type PortRange, SERVER_PORTS } from "../../host/walls/network.ts";
 import { once } from "node:events";
 
-/** Reserves ports for servers. */
 export type PortSource = { take(): Promise<number | null>; giveBack(port: number): void };
 
-/**
- * The ports that are reserved for servers. They are given out in turn, because connections that have just
- * closed may hold a port for a minute.
- */
+/** The ports that are reserved for servers, in turn: connections that have just closed may hold a port for a minute. */
 export class Ports implements PortSource {
   readonly #range: PortRange;
   readonly #given = new Set<number>();

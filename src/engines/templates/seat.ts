@@ -8,7 +8,6 @@ import { heldStart } from "../local/start-held.ts";
 import { type IdleTemplates, TemplateLine } from "./template-line.ts";
 import { deferred, type Spawn, type StartedProcess, type Tickets } from "../local/spawn.ts";
 
-/** What all seats of a machine share. */
 type SeatParts = ProcessHost & {
   readonly idle: IdleTemplates;
   readonly spawn: Spawn;

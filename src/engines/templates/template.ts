@@ -23,7 +23,6 @@ const templateMessage = z.union([
 ]);
 type TemplateMessage = z.output<typeof templateMessage>;
 
-/** Parses a line of a template. */
 export function parseTemplateMessage(line: Buffer): TemplateMessage {
   return parseJson("a line", templateMessage, line);
 }
@@ -41,7 +40,6 @@ const TEMPLATE_MOVES: Moves<TemplatePhase, string> = {
   failed: {},
 };
 
-/** What a template's owner learns from it. */
 export type TemplateEvents = {
   /** It has imported the app; `forks` says whether it forks or becomes a replica. */
   onReady(forks: boolean): void;

@@ -4,10 +4,8 @@ import path from "node:path";
 import { promisify } from "node:util";
 import type { Settings } from "../../config/setting-keys.ts";
 
-/** The container engine of this host. */
 export type ContainerTool = {
   readonly kind: "podman" | "docker";
-  /** Absolute. */
   readonly program: string;
   readonly version: string;
   /** Root in its containers is the service's own user outside. */
@@ -18,10 +16,8 @@ export type ContainerTool = {
   readonly store: { readonly driver: string; readonly folder: string } | null;
 };
 
-/** A working tool, or why there is none. */
 export type FoundTool = { readonly tool: ContainerTool } | { readonly lack: string };
 
-/** How long it may take to describe itself. */
 const ASK_MS = 30_000;
 const RUNTIMES = ["runc", "crun", "runsc"] as const;
 
@@ -59,7 +55,6 @@ export function toolEnvironment(host: NodeJS.ProcessEnv): Record<string, string>
   };
 }
 
-/** Looks for a tool that works. */
 export async function findContainerTool(
   wish: Settings["containerEngine"],
   host: NodeJS.ProcessEnv,

@@ -11,7 +11,6 @@ import { once } from "node:events";
 /** A folder of the host that a container sees. */
 export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
 
-/** A container to start. */
 export type ContainerStart = {
   readonly projectId: string;
   /** Unique among those of this service. */
@@ -23,18 +22,16 @@ export type ContainerStart = {
   readonly args: readonly string[];
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
-  /** Its user; null for the image's own. */
+  /** Null for the image's own. */
   readonly user: number | null;
   readonly limits: Limits;
   readonly runtime: "runc" | "runsc" | null;
   readonly hasNetwork: boolean;
   /** A port of this machine that is forwarded to the container; null for none. */
   readonly port: { readonly outside: number; readonly inside: number } | null;
-  /** Its stdin; null for none. */
   readonly input: string | null;
 };
 
-/** A container that was started. */
 export type StartedContainer = {
   /** Names of variables that were withheld, because the tool itself uses them. */
   readonly withheld: readonly string[];

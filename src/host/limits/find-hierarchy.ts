@@ -32,7 +32,6 @@ export async function findHierarchy(dataDir: string, mayMove = true): Promise<Fo
   return { hierarchy: found, lacking };
 }
 
-/** Unique for each data directory. */
 function groupName(dataDir: string): string {
   const real = existsSync(dataDir) ? realpathSync(dataDir) : path.resolve(dataDir);
   return `millrace-${createHash("sha256").update(real).digest("hex").slice(0, 12)}`;

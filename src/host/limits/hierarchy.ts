@@ -23,7 +23,6 @@ export type Flavour = {
 export class Hierarchy {
   readonly flavour: Flavour;
   readonly roots: ReadonlyMap<Controller, string>;
-  /** Groups that are being removed. */
   readonly #leaving = new Set<Promise<void>>();
 
   constructor(flavour: Flavour, roots: ReadonlyMap<Controller, string>) {
@@ -106,7 +105,6 @@ class CgroupGroup implements LimitGroup {
     }
   }
 
-  /** Whether it contains a process, in every hierarchy. */
   holds(pid: number): boolean {
     return [...this.#folders].every((folder) => processesIn(folder).includes(pid));
   }
@@ -133,7 +131,6 @@ class CgroupGroup implements LimitGroup {
   }
 }
 
-/** The controllers that limits use. */
 export const CONTROLLERS = ["memory", "cpu", "pids"] as const;
 export type Controller = (typeof CONTROLLERS)[number];
 
@@ -141,7 +138,6 @@ export type Controller = (typeof CONTROLLERS)[number];
 export type OwnCgroups = {
   /** In the hierarchy of version 2; null if there is none, or it is not visible. */
   readonly v2: string | null;
-  /** In the hierarchy of each controller of version 1. */
   readonly v1: ReadonlyMap<Controller, string>;
 };
 

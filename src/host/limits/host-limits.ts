@@ -26,7 +26,6 @@ export class HostLimits implements AppLimits {
   readonly enforcement: Enforcement;
   readonly #found: FoundHierarchy;
   readonly #settings: LimitSettings;
-  /** Storage that is full. */
   readonly #full = new Set<string>();
 
   constructor(found: FoundHierarchy, settings: LimitSettings, level: WallLevel | null) {
@@ -77,7 +76,6 @@ export function describeFull(folder: "scratch" | "storage", maxBytes: number): s
     : `the project's storage holds more than ${most}, this service's ${STORAGE_SETTING}: remove some of its files`;
 }
 
-/** How the limit on a project's storage is enforced. */
 function watchedStorage({ maxProjectStorageBytes }: Pick<Settings, "maxProjectStorageBytes">): Enforced {
   return maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER };
 }

@@ -8,7 +8,6 @@ export type Limits = {
   readonly cpuShare: number;
 };
 
-/** A group of processes that share limits. */
 export type LimitGroup = {
   /** Adds a process and everything it starts from then on. Ignores an ended process. */
   add(pid: number): Promise<void>;
@@ -17,7 +16,6 @@ export type LimitGroup = {
   remove(): void;
 };
 
-/** Folders that an app's processes write to. */
 export type WrittenFolders = {
   /** Folders that are removed with the processes. */
   readonly scratch: readonly string[];
@@ -40,13 +38,11 @@ export type Watched = {
 /** The limits that this host can enforce. */
 export type AppLimits = {
   readonly enforcement: Enforcement;
-  /** What the agent has to enforce of these limits. */
   watched(limits: Limits, folders: WrittenFolders): Watched;
   /** An agent reports whether this storage is full; null if it did not check. */
   noteStorage(storage: string | null, isFull: boolean | null): void;
   /** Makes an empty group; null if the kernel gives none. */
   group(limits: Limits): LimitGroup | null;
-  /** Describes which of its folders an app has filled. */
   describeFull(folder: "scratch" | "storage"): string;
   close(): Promise<void>;
 };

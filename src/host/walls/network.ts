@@ -33,7 +33,6 @@ export type PortRange = { readonly first: number; readonly last: number };
 /** The ports of servers. Below those that the kernel picks for outgoing connections; apps may use no port of others. */
 export const SERVER_PORTS: PortRange = { first: 21_000, last: 24_999 };
 
-/** The network rules for apps. */
 export type NetworkWall = Pick<
   Settings,
   "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced"
@@ -53,7 +52,6 @@ export function neighboursFile(dataDir: string): string {
   return path.join(runtimeDir(dataDir), "neighbours");
 }
 
-/** The effective value of an app's `network`. */
 function inForce(asked: Network, { egressOnly }: NetworkWall): Network {
   return asked === true && egressOnly ? "egress" : asked;
 }
@@ -84,7 +82,6 @@ function egressUnkept(why: string, { networkUnenforced }: NetworkWall): Unkept {
 /** The port of a server's replica, and the declared one, which stands for it inside. */
 export type ServerPorts = { readonly own: number; readonly declared: number };
 
-/** The agent's fields for an app's network. */
 export function networkFields(
   asked: Network,
   wall: NetworkWall,

@@ -3,7 +3,6 @@ import { probeNetwork, probeLevels } from "./probes.ts";
 import { highestLevel, LEVEL_REMEDIES, type Offer, WALL_LEVELS, type WallLevel } from "./walls.ts";
 import { neighboursFile, type NetworkWall } from "./network.ts";
 
-/** The isolation of apps. */
 export type Isolated = {
   readonly level: WallLevel | null;
   /** Why apps are not isolated, and what to do about it; null if they are. */
