@@ -185,11 +185,8 @@ export type SeatOwner = SeatEvents & {
 
 /** Where a server takes connections. */
 export type ServerPlace =
-  | {
-      readonly kind: "nowhere";
-      /** What its author has to fix; absent if it may still start to listen. */
-      readonly why?: string;
-    }
+  /** `why` is what its author has to fix; absent if it may still start to listen. */
+  | { readonly kind: "nowhere"; readonly why?: string }
   | {
       readonly kind: "listening";
       readonly host: string;

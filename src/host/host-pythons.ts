@@ -151,12 +151,8 @@ function managersOf(host: NodeJS.ProcessEnv): string[] {
 /** The folders of conda and its relatives, configured or usual. */
 function condaRoots(host: NodeJS.ProcessEnv): string[] {
   const home = host["HOME"] ?? "/";
-  const program = host["CONDA_EXE"];
-  const named = [
-    program && path.dirname(path.dirname(program)),
-    host["CONDA_ROOT"],
-    host["MAMBA_ROOT_PREFIX"],
-  ];
+  const { CONDA_EXE: program, CONDA_ROOT, MAMBA_ROOT_PREFIX } = host;
+  const named = [program && path.dirname(path.dirname(program)), CONDA_ROOT, MAMBA_ROOT_PREFIX];
   const usual = CONDA_NAMES.flatMap((name) => [path.join(home, name), path.join("/opt", name)]);
   return [...named.flatMap((root) => root || []), ...usual, "/opt/conda"];
 }

@@ -1,11 +1,8 @@
 import { z } from "zod";
 import type { ServerPlace, Usage, Vitals } from "../engine.ts";
+import { FOLDERS } from "../../host/limits/limits.ts";
 import { parseMessage } from "../protocol.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
-
-/** Folders that an app writes to, by the names by which agents know them. */
-export const FOLDERS = ["scratch", "storage"] as const;
-export type FolderName = (typeof FOLDERS)[number];
 
 const MAX_QUESTIONS = 2 ** 31;
 const MAX_THREADS = 64;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { BuildFolder } from "../build-seats.ts";
-import { at, FOLDERS, type Question, seen } from "./agent-messages.ts";
+import { FOLDERS } from "../../host/limits/limits.ts";
+import { at, type Question, seen } from "./agent-messages.ts";
 import { type AskedLimits, type AskedWalls, SEAT_LEVELS, type ToldEnd } from "./seat-walls.ts";
 import { BadFrame, type Moves, orderedReader, parseMessage } from "../protocol.ts";
 

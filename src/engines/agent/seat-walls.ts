@@ -4,8 +4,7 @@ import type { NetworkFields, NetworkWall } from "../../host/walls/network.ts";
 import { type StandingWalls, WALL_LEVELS } from "../../host/walls/walls.ts";
 import { describeExit, type Exit, type Workload, ended } from "../engine.ts";
 import { describeFull } from "../../host/limits/host-limits.ts";
-import { describeRunOut, type Limits } from "../../host/limits/limits.ts";
-import type { FolderName } from "./agent-messages.ts";
+import { describeRunOut, type FolderName, type Limits } from "../../host/limits/limits.ts";
 
 /** What a seat can put around its app, from nothing to the strongest. */
 export const SEAT_LEVELS = ["none", "process", "landlock", "userns"] as const;

@@ -109,21 +109,14 @@ function toolBringer({ image }: ImagePodParts, walls: object): object {
 
 /** A sidecar: the agent starts when it is ready, and it ends after the agent. */
 function buildkitd({ image }: ImagePodParts, resources: object): object {
-  const withConfig = ["--config", `${CONFIG.mountPath}/buildkitd.toml`];
+  const program = ["rootlesskit", "buildkitd", "--addr", ADDRESS, "--oci-worker-no-process-sandbox"];
   return {
     name: BUILDKIT,
     image,
     imagePullPolicy: "IfNotPresent",
     restartPolicy: "Always",
     // The cluster hides parts of /proc, so a process sandbox is impossible. The pod serves a single build.
-    command: [
-      "rootlesskit",
-      "buildkitd",
-      "--addr",
-      ADDRESS,
-      "--oci-worker-no-process-sandbox",
-      ...withConfig,
-    ],
+    command: [...program, "--config", `${CONFIG.mountPath}/buildkitd.toml`],
     env: [
       { name: "HOME", value: HOME },
       { name: "USER", value: "user" },

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
-import type { LimitGroup } from "../../host/limits/limits.ts";
+import type { FolderName, LimitGroup } from "../../host/limits/limits.ts";
 import { startOf } from "../../host/interpreter.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
 import { NOTHING_SAID, parseAgentMessage, Questions } from "../agent/agent-messages.ts";
-import type { Ending, FolderName } from "../agent/agent-messages.ts";
+import type { Ending } from "../agent/agent-messages.ts";
 import { readFrames } from "../protocol.ts";
 import { packPlan, type Plan } from "./plan.ts";
 import { setTimeout as sleep } from "node:timers/promises";

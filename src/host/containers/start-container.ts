@@ -177,15 +177,9 @@ function optionsOf(
   network: string | null,
 ): string[] {
   const { memoryBytes, cpus, cpuShare } = limits;
-  const options = [
-    "--security-opt",
-    "no-new-privileges",
-    "--pids-limit",
-    String(MAX_PROCESSES),
-    ...ulimits(),
-  ];
+  const options = ["--security-opt", "no-new-privileges", "--pids-limit", String(MAX_PROCESSES)];
   // Images are pulled for builds, never for starts.
-  options.push("--pull", "never", "--shm-size", SHARED_MEMORY, "--log-driver", "none");
+  options.push(...ulimits(), "--pull", "never", "--shm-size", SHARED_MEMORY, "--log-driver", "none");
   if (input !== null) options.push("--interactive");
   if (program !== null) options.push("--entrypoint", program);
   if (runtime !== null) options.push("--runtime", runtime);

@@ -3,8 +3,8 @@ import { showSize } from "../../kit/units.ts";
 import type { WallLevel } from "../walls/walls.ts";
 import { findHierarchy, type FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
-import type { AppLimits, Enforced, Enforcement, LimitGroup, Limits, Watched } from "./limits.ts";
-import type { WrittenFolders } from "./limits.ts";
+import type { AppLimits, Enforced, Enforcement, FolderName, LimitGroup, Limits } from "./limits.ts";
+import type { Watched, WrittenFolders } from "./limits.ts";
 import type { Controller } from "./hierarchy.ts";
 
 const DELEGATE =
@@ -58,7 +58,7 @@ export class HostLimits implements AppLimits {
     else this.#full.delete(storage);
   }
 
-  describeFull(folder: "scratch" | "storage"): string {
+  describeFull(folder: FolderName): string {
     const { maxScratchBytes, maxProjectStorageBytes } = this.#settings;
     return describeFull(folder, folder === "scratch" ? maxScratchBytes : (maxProjectStorageBytes ?? 0));
   }
@@ -69,7 +69,7 @@ export class HostLimits implements AppLimits {
 }
 
 /** Describes which of its folders an app has filled beyond the settings. */
-export function describeFull(folder: "scratch" | "storage", maxBytes: number): string {
+export function describeFull(folder: FolderName, maxBytes: number): string {
   const most = showSize(maxBytes);
   return folder === "scratch"
     ? `its temporary files took more than ${most}, this service's ${SCRATCH_SETTING}`

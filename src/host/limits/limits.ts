@@ -16,6 +16,10 @@ export type LimitGroup = {
   remove(): void;
 };
 
+/** Folders that an app writes to, by the names that agents use. */
+export const FOLDERS = ["scratch", "storage"] as const;
+export type FolderName = (typeof FOLDERS)[number];
+
 export type WrittenFolders = {
   /** Folders that are removed with the processes. */
   readonly scratch: readonly string[];
@@ -27,7 +31,7 @@ export type Watched = {
   /** For each replica; null if the kernel limits it, or there is no limit. */
   readonly memoryBytes: number | null;
   readonly folders: readonly {
-    readonly name: "scratch" | "storage";
+    readonly name: FolderName;
     readonly maxBytes: number;
     readonly path: string;
   }[];
@@ -43,7 +47,7 @@ export type AppLimits = {
   noteStorage(storage: string | null, isFull: boolean | null): void;
   /** Makes an empty group; null if the kernel gives none. */
   group(limits: Limits): LimitGroup | null;
-  describeFull(folder: "scratch" | "storage"): string;
+  describeFull(folder: FolderName): string;
   close(): Promise<void>;
 };
 

@@ -10,10 +10,7 @@ const SOME = { memoryBytes: 64 * 1024 * 1024, cpus: 0.5, cpuShare: 1 };
 export async function tryGroup(hierarchy: Hierarchy): Promise<void> {
   const group = hierarchy.make(SOME);
   const child = spawn("/bin/sh", ["-c", "read _"], { stdio: ["pipe", "ignore", "ignore"], env: {} });
-  const ended = new Promise<void>((resolve, reject) => {
-    child.once("exit", () => resolve());
-    child.once("error", reject);
-  });
+  const ended = once(child, "exit");
   // The wait for the start below reports the error.
   ended.catch(() => {});
   try {
