@@ -37,7 +37,6 @@ export type Builder = {
   /** Fetches a folder: an unchecked archive for `unpackFolder`, followed by the SHA-256 of its bytes. */
   take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken>;
   bring(blob: string): Promise<void>;
-  /** Ends the seat with everything in it. */
   close(): void;
 };
 

@@ -179,7 +179,6 @@ export type SeatOwner = SeatEvents & {
   elsewhere(replica: ReplicaStart): Started;
   /** The seat takes no more replicas. */
   onOver(): void;
-  /** All processes of the seat have ended. */
   onEnded(): void;
 };
 

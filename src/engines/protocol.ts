@@ -7,10 +7,7 @@ import type { FunctionSignature } from "../model/app.ts";
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/**
- * The most that the service accepts from an app's process. The harness stays within these limits. `docs/wire.md` lists
- * the same limits, and a test compares both with Python's.
- */
+/** The limits for messages of an app's process, which the harness keeps. A test compares them with Python and `docs/wire.md`. */
 export const WIRE_LIMITS = {
   /** HELLO, and a template's `ready`. */
   helloBytes: 2 * MIB,
@@ -68,11 +65,7 @@ export type Moves<Phase extends string, Word extends string> = Readonly<
 >;
 
 /** Reads JSON of a shape. Its depth is limited, because it is later written as JSON by a recursion. */
-export function parseJson<Schema extends z.ZodType>(
-  what: string,
-  schema: Schema,
-  payload: Buffer,
-): z.output<Schema> {
+export function parseJson<Schema extends z.ZodType>(what: string, schema: Schema, payload: Buffer) {
   const scan = new JsonScan(WIRE_LIMITS.depth);
   if (!scan.push(payload) || !scan.isWhole) throw new BadFrame(`${what} that is not JSON`);
   const parsed = schema.safeParse(JSON.parse(payload.toString()));

@@ -32,7 +32,6 @@ const STORAGE = "/persistent-storage";
 type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"> &
   Pick<PlaceParts, "whose" | "isHeld" | "known"> & {
     readonly addressFor: (port: number) => string;
-    /** Whether this is the only living service. */
     readonly isAlone: () => boolean;
     readonly others: () => readonly string[];
   };

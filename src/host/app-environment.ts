@@ -17,10 +17,7 @@ export const ALLOWED = [
   "SSL_CERT_DIR",
 ] as const;
 
-export type AppFolders = {
-  readonly storage: string;
-  readonly environment: string | null;
-};
+export type AppFolders = { readonly storage: string; readonly environment: string | null };
 
 /** Adds the variables that name folders of this machine. */
 export function withFolders(
@@ -39,10 +36,7 @@ export function withFolders(
   };
 }
 
-export function appEnvironment(
-  host: NodeJS.ProcessEnv,
-  app: Readonly<Record<string, string>>,
-): Record<string, string> {
+export function appEnvironment(host: NodeJS.ProcessEnv, app: Readonly<Record<string, string>>) {
   const environment: Record<string, string> = { LANG: "C.UTF-8", PYTHONUNBUFFERED: "1" };
   for (const name of ALLOWED) {
     const value = host[name];

@@ -44,10 +44,8 @@ export function hiddenPython(
   );
 }
 
-export type PythonPlace = {
-  readonly own: string;
-  readonly dataDir: string;
-};
+/** `own` is the service's own interpreter. */
+export type PythonPlace = { readonly own: string; readonly dataDir: string };
 
 /** The Python for an app with these packages or that wish; null if the host has none. */
 export function appPython(

@@ -64,10 +64,7 @@ export async function hostPythons(host: NodeJS.ProcessEnv): Promise<Interpreter[
   return pythons.filter((python) => python !== null);
 }
 
-/**
- * The real path of the host's Python that a program in an environment links to; null unless it is a known Python of the
- * host. Its folders will be visible to the app, and a build can create a link to anything.
- */
+/** The known Python of the host that a program links to, or null. A build can link to anything, and the app sees the folder. */
 export function hostPythonBehind(
   program: string,
   ownCommand: string,

@@ -72,9 +72,8 @@ function* livingAmong(pids: readonly number[], children: (pid: number) => number
  */
 export function isEmpty(first: Below, second: Below): boolean {
   const known = new Set(first.children);
-  return (
-    first.living.length === 0 && second.living.length === 0 && second.children.every((pid) => known.has(pid))
-  );
+  if (first.living.length > 0 || second.living.length > 0) return false;
+  return second.children.every((pid) => known.has(pid));
 }
 
 /** The children of all threads of a process: each belongs to the thread that started it. */

@@ -43,10 +43,7 @@ export type Guest = {
 const HANDSHAKE_MS = 5_000;
 /** Connections whose handshake is not over. */
 const MAX_STRANGERS = 256;
-/**
- * Handshakes of one address, each 1.5 ms of the service's one thread. Generous, because all pods may be behind one address;
- * what shows the ticket of a replica, which is good once, does not count.
- */
+/** Handshakes of one address, 1.5 ms each. Generous: all pods may be behind one address. Valid tickets do not count. */
 const HANDSHAKES = { burst: 2_000, gapMs: 10 };
 /** Of one agent at once, which fetches one after the other: each takes memory and processor time here. */
 const MAX_FETCHES = 2;
@@ -57,10 +54,7 @@ const PREFACE =
 const BLOB = /^[0-9a-f]{64}$/;
 const FENCE = /^[1-9][0-9]{0,14}$/;
 
-/**
- * Where remote seats reach this service, by TLS. Connections with the ticket of a replica or template go to `Home`;
- * agents show the ticket of a seat once, and then the secret that it bought.
- */
+/** Where remote seats connect, by TLS. Agents show a ticket once and then a secret; tickets of replicas go to `Home`. */
 export class SeatListener {
   readonly parts: SeatListenerParts;
   readonly #server: Server;
@@ -268,10 +262,7 @@ const MAX_UNPROVED = 64;
 /** For the last message to an agent that must not come back. */
 const LAST_WORD_MS = 5_000;
 
-/**
- * Agents that belong to no seat of this service: to another node, to a seat that was given up, or to a dead service. Those
- * of a dead service wait here until a service takes their seat over, or they end themselves.
- */
+/** Agents of no seat of this service. Those of a dead service wait here until their seat is taken over, or they end. */
 class LostAgents {
   readonly #parts: Pick<SeatListenerParts, "records" | "clock">;
   /** Gives it to its seat, if that is one of this service. */

@@ -19,7 +19,6 @@ export type AskedWalls = {
   readonly must_judge: boolean;
 };
 
-/** The walls of an app on a shared machine. */
 export type GuestWalls = {
   readonly asked: AskedWalls | null;
   /** Variables that its programs need behind them. */

@@ -21,12 +21,10 @@ export type ApiRequest = {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** JSON by default. */
   readonly contentType?: string;
   readonly signal?: AbortSignal;
 };
 
-/** The API server has refused a request. */
 export class ApiError extends Error {
   readonly status: number;
   /** Kubernetes' reason, such as `AlreadyExists`; may be empty. */

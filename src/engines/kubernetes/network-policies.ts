@@ -4,7 +4,6 @@ import { METADATA } from "../../host/walls/network.ts";
 import { AddressRanges, SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import { INSTALLATION, NETWORK, labelsOf, ownerName } from "./labels.ts";
 
-/** What decides where pods may connect. */
 export type PolicyParts = Pick<Settings, "egressAllow" | "networkDeny"> & {
   readonly installationId: string;
   /** Where agents call: `host:port`. */

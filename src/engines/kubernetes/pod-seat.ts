@@ -7,7 +7,6 @@ import { exitOf, type SeenPod } from "./pod-state.ts";
 import { backoffMs } from "../../kit/retry.ts";
 import { type Clock, pause } from "../../kit/clock.ts";
 
-/** A pod, and what its place does for it. */
 type PodSeatParts = {
   readonly placeName: string;
   /** Null for a pod that was taken over. */
@@ -23,7 +22,6 @@ type PodSeatParts = {
   readonly onLeft: (pod: SeenPod) => void;
 };
 
-/** A pod on its way into the cluster and out of it. */
 type PodState = "waiting" | "making" | "again" | "there" | "unwanted" | "removing" | "ended" | "gone";
 type PodEvent = "make" | "made" | "delay" | "refuse" | "end" | "kill" | "vanish" | "letGo";
 

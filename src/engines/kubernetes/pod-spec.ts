@@ -138,14 +138,11 @@ export function specOf(parts: PodParts, name: string, workload: Workload) {
 /** The secret with a seat's order. It has the name of the pod, which owns it. */
 export function secretOf({ whose }: PodParts, pod: { name: string; uid: string }, order: SeatOrder): object {
   const { name, uid } = pod;
+  const labels = labelsOfSeat(whose, order.seatId);
   return {
     apiVersion: "v1",
     kind: "Secret",
-    metadata: {
-      name,
-      labels: labelsOfSeat(whose, order.seatId),
-      ownerReferences: [ownerOf("Pod", name, uid)],
-    },
+    metadata: { name, labels, ownerReferences: [ownerOf("Pod", name, uid)] },
     immutable: true,
     stringData: { "order.json": JSON.stringify(order) },
   };

@@ -116,7 +116,6 @@ function lastWords(text: string): string {
     : shown;
 }
 
-/** The end of a pod as an exit. */
 export function exitOf(end: PodEnd, limits: Limits): Exit {
   if (end.kind === "other") return ended(end.detail);
   return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory: true };
@@ -180,10 +179,8 @@ function endBeside(status: Status): PodEnd | null {
   // Ends before the agent's start were failed starts of BuildKit. ISO times compare as texts.
   if (!startedAt || !ended?.finishedAt || ended.finishedAt <= startedAt) return null;
   if (ended.reason === "OOMKilled") return { kind: "memory" };
-  return {
-    kind: "other",
-    detail: join(`BuildKit ended (${describeExit(ended.exitCode, null)})`, ended.message),
-  };
+  const detail = join(`BuildKit ended (${describeExit(ended.exitCode, null)})`, ended.message);
+  return { kind: "other", detail };
 }
 
 const PLAIN: Readonly<Record<string, string>> = {

@@ -66,13 +66,9 @@ export function judge(exit: Exit, { group, limits, verdict }: Held): Exit {
 const KILLED = describeExit(null, "SIGKILL");
 
 /** Explains the exits of forks: the exit code does not say that a fork was ended for its memory. */
-export function explainer(
-  limits: Limits,
-  verdict: Verdict,
-  questions: Questions,
-): (exit: Exit) => Promise<Exit> {
+export function explainer(limits: Limits, verdict: Verdict, questions: Questions) {
   let known = 0;
-  return async (exit) => {
+  return async (exit: Exit): Promise<Exit> => {
     if (verdict.why !== null) return { ...exit, detail: verdict.why };
     if (exit.detail !== KILLED || (await questions.memoryDeaths()) <= known) return exit;
     known += 1;

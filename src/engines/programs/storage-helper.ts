@@ -61,10 +61,7 @@ export class StorageHelper {
     this.#lane = new FairLane(LIMITS, parts.clock);
   }
 
-  /**
-   * Carries out an operation and resolves with its answer; `source` is a file of the service's that it may read. Rejects
-   * with the file system's error, or `RefusedPath`. Cleanup continues after that.
-   */
+  /** Carries out an operation, which may read the file `source`. Rejects with the file system's error, or `RefusedPath`. */
   async ask(projectId: string, order: StorageOrder, source: string | null = null): Promise<unknown> {
     const { socket, done } = await this.#begin(projectId, order, source);
     readToEnd(socket);
@@ -72,12 +69,10 @@ export class StorageHelper {
   }
 
   /** The same for an operation that gives bytes, after its answer. `end` cancels it. */
-  async stream(
-    projectId: string,
-    order: StorageOrder,
-  ): Promise<{ readonly rest: Readable; readonly end: () => void }> {
+  async stream(projectId: string, order: StorageOrder) {
     const { socket } = await this.#begin(projectId, order, null);
-    return { rest: socket, end: () => void socket.destroy() };
+    const rest: Readable = socket;
+    return { rest, end: () => void socket.destroy() };
   }
 
   /** Ends all helpers with their operations, whose leftovers a later operation removes. Refuses operations from then on. */

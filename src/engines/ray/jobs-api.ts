@@ -18,7 +18,6 @@ const LOGS = z.object({ logs: z.string() });
 
 export type Job = { readonly isOver: boolean; readonly message: string };
 
-/** Ray has refused a request. */
 export class RayRefusal extends Error {
   readonly status: number;
 
@@ -28,7 +27,6 @@ export class RayRefusal extends Error {
     this.status = status;
   }
 
-  /** The token is missing or wrong. */
   get isUnauthorized(): boolean {
     return this.status === 401 || this.status === 403;
   }
@@ -118,10 +116,8 @@ export class JobsApi {
 }
 
 /** The API of the cluster in the settings. Throws if they name none. */
-export function openJobsApi({
-  rayAddress,
-  rayTokenFile: file,
-}: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
+export function openJobsApi(settings: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
+  const { rayAddress, rayTokenFile: file } = settings;
   if (rayAddress === null)
     throw new Error("engine = ray needs MILLRACE_RAY_ADDRESS, the address of the Ray dashboard");
   return new JobsApi(rayAddress, () => (file === null ? null : readFileSync(file, "utf8").trim()));

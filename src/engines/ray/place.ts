@@ -76,12 +76,7 @@ export class RayPlace implements SeatPlace {
     return this.#open(seatId, placeName.slice(0, placeName.indexOf("/")), null, events);
   }
 
-  #open(
-    seatId: string,
-    namespace: string,
-    start: RaySeatParts["start"],
-    events: SeatPlaceEvents,
-  ): PlacedSeat {
+  #open(seatId: string, namespace: string, start: RaySeatParts["start"], events: SeatPlaceEvents): RaySeat {
     const seat = new RaySeat({
       seatId,
       namespace,
@@ -174,7 +169,6 @@ export class RayPlace implements SeatPlace {
   }
 }
 
-/** An actor, and what its place does for it. */
 type RaySeatParts = {
   readonly seatId: string;
   readonly namespace: string;
@@ -186,7 +180,6 @@ type RaySeatParts = {
   readonly trouble: () => string | null;
   readonly onBegun: () => void;
   readonly onGone: () => void;
-  /** The actor was left to another service. */
   readonly onLeft: () => void;
 };
 

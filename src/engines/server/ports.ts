@@ -71,10 +71,7 @@ export function withPortVariable(entrypoint: readonly string[], port: number): s
   return entrypoint.map((word) => word.replace(PORT_VARIABLE, String(port)));
 }
 
-/**
- * A server's command with the replica's port in place of its author's, and with the loopback address in place of all
- * addresses: on those, anyone could call the server without a token.
- */
+/** A server's command with its own port, and loopback in place of all addresses: there it could be called without a token. */
 export function withPort(entrypoint: readonly string[], authored: number, port: number): string[] {
   let before = "";
   return entrypoint.map((word, index) => {

@@ -31,10 +31,7 @@ const FOR_ROOT = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /** The first podman without known vulnerabilities in builds (CVE-2024-1753, CVE-2024-9675, CVE-2024-11218). */
 const SAFE_PODMAN = [5, 3, 2] as const;
 
-/**
- * Whether a Dockerfile can escape its build: `RUN --mount` of an older podman follows links to folders of the host.
- * Patches of a distribution without a new version are not recognized.
- */
+/** Whether a Dockerfile can escape its build: `RUN --mount` of an older podman follows links. Backported fixes do not count. */
 export function hasKnownHoles({ kind, version }: Pick<ContainerTool, "kind" | "version">): boolean {
   if (kind === "docker") return false;
   const found = version.split(/[.-]/).map(Number);
@@ -93,7 +90,7 @@ async function ask(
   });
   // The output of the tool itself, not of an app.
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const info = JSON.parse(stdout) as PodmanInfo & DockerInfo;
+  const info = JSON.parse(stdout) as ToolInfo;
   const common = { kind, program };
   if (kind === "podman") {
     return {
@@ -115,13 +112,11 @@ async function ask(
   };
 }
 
-type PodmanInfo = {
+/** What podman says of itself, then what docker does. */
+type ToolInfo = {
   readonly version?: { readonly Version?: string };
   readonly host?: { readonly security?: { readonly rootless?: boolean } };
   readonly store?: { readonly graphDriverName?: string; readonly graphRoot?: string };
-};
-
-type DockerInfo = {
   readonly ServerVersion?: string;
   readonly ServerErrors?: readonly string[];
   readonly SecurityOptions?: readonly string[];

@@ -20,10 +20,7 @@ const MAX_USER_PROCESSES = 32_768;
 
 type ContainersParts = Pick<Settings, "containerEngine" | "dataDir">;
 
-/**
- * The images and containers of a service. With podman each project has its own store in the data directory: no Dockerfile
- * can name another project's image, and the host's own images are separate.
- */
+/** The images and containers of a service. With podman each project has a store of its own, so none can name others' images. */
 export class Containers {
   /** Resolves when leftovers of an earlier service are gone. */
   cleared = Promise.resolve();
@@ -79,7 +76,6 @@ export class Containers {
     return path.join(this.#parts.dataDir, IMAGES, projectId);
   }
 
-  /** Runs a command to its end, with additional variables. */
   async run(
     tool: ContainerTool,
     projectId: string,
@@ -165,7 +161,6 @@ export class Containers {
     }
   }
 
-  /** For files that a running container needs. */
   runFolder(projectId: string): string {
     return path.join(this.folderOf(projectId), "files");
   }

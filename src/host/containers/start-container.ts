@@ -8,7 +8,6 @@ import { type Containers, ulimits } from "./containers.ts";
 import type { ContainerTool } from "./container-tool.ts";
 import { once } from "node:events";
 
-/** A folder of the host that a container sees. */
 export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
 
 export type ContainerStart = {
@@ -147,11 +146,7 @@ async function exitOf(child: ChildProcess): Promise<number> {
  * Creates the container, and returns the names of withheld variables. Only this command has values of the app in its
  * environment: starting a container runs programs of the host as root, which obey variables such as `XTABLES_LIBDIR`.
  */
-async function create(
-  containers: Containers,
-  tool: ContainerTool,
-  start: ContainerStart,
-): Promise<readonly string[]> {
+async function create(containers: Containers, tool: ContainerTool, start: ContainerStart) {
   const { projectId } = start;
   const network = start.hasNetwork && !tool.isRootless ? await containers.networkOf(tool, projectId) : null;
   const folder = path.join(containers.runFolder(projectId), start.id);

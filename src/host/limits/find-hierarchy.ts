@@ -79,10 +79,7 @@ async function tryV1(search: Search): Promise<Hierarchy | null> {
   return roots.size > 0 ? new Hierarchy(V1, roots) : null;
 }
 
-async function tryControllers(
-  { own, name, mayMove }: Search,
-  controllers: readonly Controller[],
-): Promise<Hierarchy> {
+async function tryControllers({ own, name, mayMove }: Search, controllers: readonly Controller[]) {
   // A check must not touch the groups of a service.
   const place = mayMove ? name : `${name}-${process.pid}`;
   const tried = new Hierarchy(V1, new Map(controllers.map((each) => [each, openV1(own, each, place)])));

@@ -6,7 +6,6 @@ import { killNow } from "../processes.ts";
 import type { LimitGroup, Limits } from "./limits.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** One value to set, in the folder of that controller. */
 export type GroupValue = readonly [controller: Controller, file: string, value: string | number];
 
 /** What differs between the versions of control groups. */
@@ -33,9 +32,7 @@ export class Hierarchy {
   /** Makes a group. Throws the kernel's error, and leaves nothing then. */
   make(limits: Limits): CgroupGroup {
     const name = `g-${randomName(12)}`;
-    const folders = new Map(
-      Array.from(this.roots, ([controller, root]) => [controller, path.join(root, name)]),
-    );
+    const folders = new Map(Array.from(this.roots, ([each, root]) => [each, path.join(root, name)]));
     const group = new CgroupGroup(folders, this.flavour.oomFile, this.#leaving);
     try {
       for (const folder of new Set(folders.values())) mkdirSync(folder);
@@ -80,7 +77,6 @@ export async function clearGroups(root: string): Promise<void> {
   await Promise.all(names.map((name) => removeGroup(path.join(root, name))));
 }
 
-/** A group that the kernel keeps to its limits. */
 class CgroupGroup implements LimitGroup {
   readonly #folders: ReadonlySet<string>;
   readonly #memory: string | undefined;

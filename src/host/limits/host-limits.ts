@@ -80,7 +80,6 @@ function watchedStorage({ maxProjectStorageBytes }: Pick<Settings, "maxProjectSt
   return maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER };
 }
 
-/** How each limit is enforced with what was found. */
 export function enforcementOf(
   found: FoundHierarchy,
   settings: LimitSettings,

@@ -9,11 +9,7 @@ export class StorageFolders {
   readonly #range: UidRange | null;
   readonly #users: Map<string, number>;
 
-  constructor(
-    dataDir: string,
-    range: UidRange | null = null,
-    users: ReadonlyMap<string, number> = new Map(),
-  ) {
+  constructor(dataDir: string, range: UidRange | null = null, users?: ReadonlyMap<string, number>) {
     this.#dataDir = dataDir;
     this.#range = range;
     this.#users = new Map(users);

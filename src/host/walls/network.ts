@@ -82,11 +82,7 @@ function egressUnkept(why: string, { networkUnenforced }: NetworkWall): Unkept {
 /** The port of a server's replica, and the declared one, which stands for it inside. */
 export type ServerPorts = { readonly own: number; readonly declared: number };
 
-export function networkFields(
-  asked: Network,
-  wall: NetworkWall,
-  server: ServerPorts | null = null,
-): NetworkFields {
+export function networkFields(asked: Network, wall: NetworkWall, server?: ServerPorts | null): NetworkFields {
   const network = inForce(asked, wall);
   if (network === false) return wall.gap === null ? [...NO_NETWORK, ...NOTIFIER] : NO_NETWORK;
   const fields: (readonly [string, string])[] = [["network", String(network)]];
@@ -94,8 +90,7 @@ export function networkFields(
   fields.push(["management_port", String(wall.managementPort())]);
   if (wall.neighbours !== null) fields.push(["neighbours", wall.neighbours]);
   fields.push(["server_ports", `${SERVER_PORTS.first}-${SERVER_PORTS.last}`]);
-  if (server !== null)
-    fields.push(["own_port", String(server.own)], ["declared_port", String(server.declared)]);
+  if (server) fields.push(["own_port", String(server.own)], ["declared_port", String(server.declared)]);
   for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
   if (network !== "egress") return fields;
   for (const range of [...SPECIAL_4, ...SPECIAL_6]) fields.push(["private", range]);
@@ -111,9 +106,6 @@ export function networkVariables(asked: Network, wall: NetworkWall): Readonly<Re
 /** For each value of `network`, whether it is enforced. */
 export function networkReport({ hasWalls, gap }: Pick<NetworkWall, "hasWalls" | "gap">) {
   const judged = gap === null ? "enforced" : `not enforced: ${gap}`;
-  return {
-    true: judged,
-    egress: judged,
-    false: hasWalls ? "enforced" : "not enforced: apps live behind no walls",
-  };
+  const cut = hasWalls ? "enforced" : "not enforced: apps live behind no walls";
+  return { true: judged, egress: judged, false: cut };
 }
