@@ -20,7 +20,6 @@ export type BuildGround = {
   readonly image: string | null;
 };
 
-/** A build lost its seat. */
 export class BuildSeatLost extends Error {
   constructor(message: string) {
     super(message);
@@ -28,24 +27,19 @@ export class BuildSeatLost extends Error {
   }
 }
 
-/** What a build makes. */
 export type BuildFolder = "bundle" | "environment";
 
 /** Runs the steps of a build, one after the other. */
 export type Builder = {
   /** Rejects with `BuildSeatLost` if the seat cannot start. */
   readonly ground: Promise<BuildGround>;
-  /** Runs a program to its end. */
   run(step: BuildStep): Promise<ProgramEnd>;
-  /** Has a folder sent: an archive that `unpackFolder` reads, unchecked, and behind it the SHA-256 of its bytes. */
+  /** Fetches a folder: an unchecked archive for `unpackFolder`, followed by the SHA-256 of its bytes. */
   take<Taken>(what: BuildFolder, use: (archive: Readable) => Promise<Taken>): Promise<Taken>;
-  /** Brings an environment that was built before. */
   bring(blob: string): Promise<void>;
-  /** Ends the seat with everything in it. */
   close(): void;
 };
 
-/** What a build needs. */
 export type BuildWish = Pick<
   Workload,
   "projectId" | "names" | "python" | "containerRuntime" | "buildsImage"
@@ -67,7 +61,6 @@ export type BuildSeats = {
   readonly images: ImageBuilds | null;
 };
 
-/** How a place builds images. */
 export type ImageBuilds = {
   /** The repository they are pushed to: host and path. */
   readonly registry: string;

@@ -50,7 +50,6 @@ export type Workload = {
 /** The command that starts an app's own server, as its author wrote it, and the port in it. */
 export type ServerCommand = { readonly entrypoint: readonly string[]; readonly port: number };
 
-/** One replica that is to be started. */
 export type ReplicaStart = {
   readonly id: string;
   /** Authenticates its connections home. */
@@ -61,9 +60,7 @@ export type ReplicaStart = {
 export type Exit = {
   /** For people: "exit code 3", "killed by SIGKILL". */
   readonly detail: string;
-  /** Set when the app's import failed. */
   readonly initFailure: InitFailure | null;
-  /** How it broke the protocol, if it was ended for that. */
   readonly fault?: string;
   /** It was ended because it, or the host, ran out of memory. */
   readonly isOutOfMemory?: true;
@@ -73,7 +70,6 @@ export type Exit = {
   readonly isLeft?: true;
 };
 
-/** An exit without more to tell than that. */
 export function ended(detail: string): Exit {
   return { detail, initFailure: null };
 }
@@ -120,7 +116,7 @@ export type Vitals = {
   readonly threads: ReadonlyMap<number, ThreadVitals>;
 };
 
-/** The key for all threads together; no thread has the id 0. */
+/** No thread has the id 0. */
 export const ALL_THREADS = 0;
 
 export type ThreadVitals = {
@@ -176,7 +172,6 @@ export type SeatEvents = OutputEvents & {
   onSilence(silence: string): void;
 };
 
-/** The owner of a seat. */
 export type SeatOwner = SeatEvents & {
   /** The template may not fork, and has become the first replica that was started in the seat. */
   onSingle(): void;
@@ -184,18 +179,13 @@ export type SeatOwner = SeatEvents & {
   elsewhere(replica: ReplicaStart): Started;
   /** The seat takes no more replicas. */
   onOver(): void;
-  /** All processes of the seat have ended. */
   onEnded(): void;
 };
 
 /** Where a server takes connections. */
 export type ServerPlace =
-  /** Nothing listens. */
-  | {
-      readonly kind: "nowhere";
-      /** What its author has to fix; absent if it may still start to listen. */
-      readonly why?: string;
-    }
+  /** `why` is what its author has to fix; absent if it may still start to listen. */
+  | { readonly kind: "nowhere"; readonly why?: string }
   | {
       readonly kind: "listening";
       readonly host: string;
@@ -210,7 +200,6 @@ export type ServerPlace =
   /** Another process listens on its port. */
   | { readonly kind: "taken"; readonly port: number };
 
-/** An app's own server that an engine was asked to start. */
 export type StartedServer = StartedHere & {
   /** Of its process; 0 if there is none. */
   readonly pid: number;

@@ -1,4 +1,4 @@
-import { ALL_THREADS, type ThreadVitals, type Vitals } from "./engine.ts";
+import { ALL_THREADS, type Vitals } from "./engine.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 
 type HeartbeatEvents = {
@@ -15,10 +15,7 @@ export const HEARTBEAT_MS = 1_000;
 /** Silent checks after the ping. */
 const DEAD_BEATS = 5;
 const SECONDS = (DEAD_BEATS * HEARTBEAT_MS) / 1000;
-/**
- * A thread that used less during those checks did nothing. Not 0: waiting for the interpreter lock takes 14 ms of 5 s
- * (measured on a busy machine).
- */
+/** A thread that used less during those checks did nothing. Waiting for the interpreter lock takes 14 ms of 5 s (measured). */
 const WORK_MS = 50;
 /** Two readings that are closer together say nothing. */
 const LEAST_SPAN_MS = 1_000;
@@ -98,7 +95,7 @@ export class Heartbeat {
   #restart(now: Vitals | null): void {
     this.#before = now;
     this.#stillChecks = 0;
-    this.#starved = now ? runnable(now.threads) : [];
+    this.#starved = [...(now?.threads ?? [])].flatMap(([id, { isRunnable }]) => (isRunnable ? id : []));
   }
 
   #end(why: string): void {
@@ -116,14 +113,7 @@ function hasWorked(before: Vitals, now: Vitals): boolean {
   return false;
 }
 
-function runnable(threads: ReadonlyMap<number, ThreadVitals>): number[] {
-  return [...threads].filter(([, { isRunnable }]) => isRunnable).map(([id]) => id);
-}
-
-/**
- * Checks heartbeats once a second, and never twice without reading sockets in between: after this process slept or was
- * busy, answers may be there and unread.
- */
+/** Checks heartbeats once a second, but not before the event loop has read the answers that came while it was busy. */
 export class HeartbeatTimer {
   readonly #clock: Clock;
   readonly #visit: () => void;

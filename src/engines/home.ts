@@ -10,10 +10,7 @@ import { once } from "node:events";
 export const CONNECTION_KINDS = ["wire", "control", "stdout", "stderr", "template"] as const;
 export type ConnectionKind = (typeof CONNECTION_KINDS)[number];
 
-/**
- * Takes a connection that presented its ticket. `pid` is the process that opened it, if its agent reports that; without
- * walls an app could forge it.
- */
+/** Takes a connection with a ticket. `pid` opened it, if its agent reports that; without walls an app could forge it. */
 export type Receive = (kind: ConnectionKind, socket: Socket, pid: number | null) => void;
 
 const PREFACE = /^millrace 1 (wire|control|stdout|stderr|template) ([0-9a-f]{32})(?: ([1-9][0-9]{0,9}))?$/;
@@ -73,7 +70,6 @@ export class Home {
     };
   }
 
-  /** Connections that have not presented a ticket yet. */
   get strangerCount(): number {
     return this.#strangers.size;
   }

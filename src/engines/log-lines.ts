@@ -7,7 +7,6 @@ import { RUN_ID } from "../model/names.ts";
 import { type PaceOptions, readPaced } from "../host/read-paced.ts";
 import { WIRE_LIMITS } from "./protocol.ts";
 
-/** A line that a replica printed. */
 export type PrintedLine = {
   readonly stream: LogStream;
   readonly text: string;
@@ -20,14 +19,12 @@ const TAG_END = "\x1f";
 /** How long the output of a process is read after its end. */
 export const LAST_LINES_MS = 10_000;
 
-/** Takes the output of a process. */
 export type OutputEvents = {
   onLog(line: PrintedLine): void;
   /** An internal error while reading from it. */
   onError(error: unknown): void;
 };
 
-/** Reads both outputs of a process to their ends. */
 export function readOutput(
   pipes: { readonly stdout: Readable; readonly stderr: Readable },
   owner: string,

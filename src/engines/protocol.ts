@@ -1,14 +1,13 @@
-import { JsonScan } from "../kit/json/scan.ts";
+import type { Socket } from "node:net";
 import { z } from "zod";
+import { JsonScan } from "../kit/json/scan.ts";
+import { LineCutter } from "../kit/line-cutter.ts";
 import type { FunctionSignature } from "../model/app.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/**
- * The most that the service accepts from an app's process. The harness stays within these limits. `docs/wire.md` lists
- * the same limits, and a test compares both with Python's.
- */
+/** The limits for messages of an app's process, which the harness keeps. A test compares them with Python and `docs/wire.md`. */
 export const WIRE_LIMITS = {
   /** HELLO, and a template's `ready`. */
   helloBytes: 2 * MIB,
@@ -66,11 +65,7 @@ export type Moves<Phase extends string, Word extends string> = Readonly<
 >;
 
 /** Reads JSON of a shape. Its depth is limited, because it is later written as JSON by a recursion. */
-export function parseJson<Schema extends z.ZodType>(
-  what: string,
-  schema: Schema,
-  payload: Buffer,
-): z.output<Schema> {
+export function parseJson<Schema extends z.ZodType>(what: string, schema: Schema, payload: Buffer) {
   const scan = new JsonScan(WIRE_LIMITS.depth);
   if (!scan.push(payload) || !scan.isWhole) throw new BadFrame(`${what} that is not JSON`);
   const parsed = schema.safeParse(JSON.parse(payload.toString()));
@@ -83,6 +78,29 @@ function describe({ issues }: z.ZodError): string {
   const [issue] = issues;
   if (!issue) return "";
   return `${issue.code === "custom" ? issue.message : issue.code} at "${issue.path.join(".")}"`;
+}
+
+/** Reads a connection line by line until `isOver`, or until `onLine` throws. A line of more than `maxBytes` is a `BadFrame`. */
+export function readFrames(
+  socket: Socket,
+  maxBytes: number,
+  isOver: () => boolean,
+  onLine: (line: Buffer) => void,
+  onFailure: (error: unknown) => void,
+): void {
+  const cutter = new LineCutter({ maxBytes }, (line, isPiece) => {
+    if (isPiece) throw new BadFrame(`a line of more than ${maxBytes} bytes`);
+    onLine(line);
+  });
+  socket.on("data", (data: Buffer) => {
+    if (isOver()) return;
+    try {
+      cutter.push(data);
+      cutter.cut(() => !isOver());
+    } catch (error) {
+      onFailure(error);
+    }
+  });
 }
 
 /** Parses a line as a JSON message with one member; throws `BadFrame` otherwise. */
@@ -120,7 +138,6 @@ const { schemaValues: MAX_SCHEMA_VALUES, appSchemaValues: MAX_APP_SCHEMA_VALUES 
 const MAX_PID = 2 ** 22;
 const VERSION_CHARS = 32;
 
-/** A process id, as the process reports it. */
 export const pid = z.int().min(1).max(MAX_PID);
 const name = z.string().min(1).max(nameChars);
 const note = z.string().max(noteChars).nullable();
@@ -155,7 +172,6 @@ const functionSignature = z
     returns: f.returns,
   }));
 
-/** The functions that an app offers. */
 export const functions = z
   .array(functionSignature)
   .max(MAX_FUNCTIONS)
@@ -167,7 +183,6 @@ export const functions = z
   });
 
 const hello = z.object({ pid, python: z.string().max(VERSION_CHARS), functions });
-/** Why an app cannot start. */
 export const initFailure = z.object({
   message: z.string().transform(cutMessage),
   traceback: z.string().transform(cutTraceback),

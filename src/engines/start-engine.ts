@@ -16,7 +16,7 @@ import type { ProcessHost } from "./local/host.ts";
 import { Ports } from "./server/ports.ts";
 import { buildSeats } from "./agent/build-seat.ts";
 import { remoteEngine } from "./agent/engine.ts";
-import { folderLimits, guestWalls, heldElsewhere, SeatWallReport } from "./agent/seat-walls.ts";
+import { folderLimits, guestWalls, SeatWallReport } from "./agent/seat-walls.ts";
 import { type Blobs, SeatListener, type SeatListenerParts } from "./agent/seat-listener.ts";
 import type { SeatPlace } from "./agent/seat-place.ts";
 import type { PlaceParts } from "./start-place.ts";
@@ -31,9 +31,7 @@ const STORAGE = "/persistent-storage";
 /** How remote agents reach this service and the others, and which installation they belong to. */
 type SeatHome = Pick<SeatListenerParts, "identity" | "host" | "port" | "records"> &
   Pick<PlaceParts, "whose" | "isHeld" | "known"> & {
-    /** This service's `host:port` for agents. */
     readonly addressFor: (port: number) => string;
-    /** Whether this is the only living service. */
     readonly isAlone: () => boolean;
     readonly others: () => readonly string[];
   };
@@ -62,7 +60,6 @@ type StartedEngine = {
     /** The weakest walls around a remote app; null before one has run, and where seats do not raise them. */
     readonly seatWalls: () => StandingWalls | null;
   };
-  /** Where remote agents reach this service. */
   readonly reached: { readonly seatAddress?: string };
   /** Called when this service stops: hands remote seats over to the next service, or ends them. */
   readonly leaveSeats: () => void;
@@ -72,7 +69,6 @@ type StartedEngine = {
   readonly builds: BuildSeats | null;
 };
 
-/** Starts the engine that apps run on. */
 export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<StartedEngine> {
   const { settings, containers, engine = processEngine, seats, home, blobs, clock, log, python } = parts;
   const { dataDir } = settings;
@@ -127,6 +123,9 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const report = new SeatWallReport((standing) => tellWalls(standing, place.name, log));
   const onWalls = (standing: StandingWalls): void => report.hear(standing);
   const shared = walls && { walls, onWalls, folders: folderLimits(settings) };
+  // Each seat reports what its own machine cannot enforce.
+  const raised = settings.isolation === "none" ? {} : { hasWalls: true, gap: null };
+  const network = { ...parts.network, ...raised };
   return {
     engine: remoteEngine(host, { ...remote, ...shared }),
     seats: { seatStarts, seatWalls: () => report.weakest },
@@ -135,12 +134,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
       isLeft = settings.keepSeats;
       if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
-    held: !walls
-      ? held
-      : {
-          network: heldElsewhere(parts.network, settings),
-          enforcement: guestEnforcement(settings, place.name),
-        },
+    held: walls ? { network, enforcement: guestEnforcement(settings, place.name) } : held,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
 }

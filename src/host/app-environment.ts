@@ -17,13 +17,7 @@ export const ALLOWED = [
   "SSL_CERT_DIR",
 ] as const;
 
-/** Folders of this machine that an app's processes know. */
-export type AppFolders = {
-  /** The project's persistent storage. */
-  readonly storage: string;
-  /** Its installed packages; null if there are none. */
-  readonly environment: string | null;
-};
+export type AppFolders = { readonly storage: string; readonly environment: string | null };
 
 /** Adds the variables that name folders of this machine. */
 export function withFolders(
@@ -42,11 +36,7 @@ export function withFolders(
   };
 }
 
-/** The environment of an app's processes. */
-export function appEnvironment(
-  host: NodeJS.ProcessEnv,
-  app: Readonly<Record<string, string>>,
-): Record<string, string> {
+export function appEnvironment(host: NodeJS.ProcessEnv, app: Readonly<Record<string, string>>) {
   const environment: Record<string, string> = { LANG: "C.UTF-8", PYTHONUNBUFFERED: "1" };
   for (const name of ALLOWED) {
     const value = host[name];

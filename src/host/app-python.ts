@@ -5,7 +5,6 @@ import type { PythonWish } from "../model/app-config.ts";
 import { hostPythonBehind, pythonFor } from "./host-pythons.ts";
 import type { WallLevel } from "./walls/walls.ts";
 
-/** The Python that an app runs on. */
 export type AppPython = {
   /** The program to start: an interpreter of the host, or the one in the app's environment. */
   readonly program: string;
@@ -45,11 +44,8 @@ export function hiddenPython(
   );
 }
 
-export type PythonPlace = {
-  /** The service's own interpreter. */
-  readonly own: string;
-  readonly dataDir: string;
-};
+/** `own` is the service's own interpreter. */
+export type PythonPlace = { readonly own: string; readonly dataDir: string };
 
 /** The Python for an app with these packages or that wish; null if the host has none. */
 export function appPython(
@@ -71,10 +67,7 @@ function ofHost(python: string, dataDir: string): AppPython {
   return byNames(python, dataDir);
 }
 
-/**
- * An interpreter of the host under names that the service makes. That way it is in no virtual environment of the host,
- * which pip in a build would otherwise change.
- */
+/** An interpreter under names that the service makes: in no virtual environment of the host, which builds would change. */
 export function byNames(python: string, dataDir: string): AppPython {
   const names = namesOf(python, dataDir);
   return { program: python, interpreter: python, path: [names, path.dirname(python)], names };

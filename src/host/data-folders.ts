@@ -2,10 +2,7 @@ import path from "node:path";
 import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 
-/**
- * The id of a bundle or environment: its path below the data directory. It stays valid when the directory is moved, and
- * is what the database and workloads store.
- */
+/** The id of a bundle or environment: its path below the data directory, so it stays valid when that directory is moved. */
 export function artifactId(folder: string, dataDir: string): string {
   const id = path.relative(dataDir, folder);
   if (id === "" || id.startsWith("..") || path.isAbsolute(id)) {
@@ -14,7 +11,6 @@ export function artifactId(folder: string, dataDir: string): string {
   return id;
 }
 
-/** The folder with that id on this machine. */
 export function artifactFolder(id: string, dataDir: string): string {
   return path.resolve(dataDir, id);
 }
@@ -22,7 +18,6 @@ export function artifactFolder(id: string, dataDir: string): string {
 /** The folders of a version, as ids or as paths; the environment is null if it has no packages. */
 type Artifacts = { readonly bundle: string; readonly environment: string | null };
 
-/** The folders of a version on this machine. */
 export function artifactFolders({ bundle, environment }: Artifacts, dataDir: string): Artifacts {
   return {
     bundle: artifactFolder(bundle, dataDir),
@@ -30,15 +25,11 @@ export function artifactFolders({ bundle, environment }: Artifacts, dataDir: str
   };
 }
 
-/** The persistent storage of a project on this machine. */
 export function storageFolder(projectId: string, dataDir: string): string {
   return path.join(dataDir, "storage", projectId);
 }
 
-/**
- * The permanent id of a data directory, made on first use. Services that share a database use it to tell whose builds
- * are whose. A backup omits it: a restored directory is another one.
- */
+/** The permanent id of a data directory, which tells its builds apart. A backup omits it: a restored directory is another one. */
 export function directoryId(dataDir: string): string {
   const file = path.join(dataDir, "directory-id");
   try {

@@ -12,10 +12,7 @@ const found = new Map<string, Promise<FoundInterpreter | null>>();
 /** Real paths of known Pythons of the host. */
 const ofHost = new Set<string>();
 
-/**
- * The Python of that version: the service's own, or the first on the host that runs and has the version in its name. One
- * with the same patch version is preferred. Null for none.
- */
+/** The service's own Python, or the first on the host, with that version; preferably the same patch version. Null for none. */
 export async function hostPython(
   version: string,
   own: Interpreter | null,
@@ -67,10 +64,7 @@ export async function hostPythons(host: NodeJS.ProcessEnv): Promise<Interpreter[
   return pythons.filter((python) => python !== null);
 }
 
-/**
- * The real path of the host's Python that a program in an environment links to; null unless it is a known Python of the
- * host. Its folders will be visible to the app, and a build can create a link to anything.
- */
+/** The known Python of the host that a program links to, or null. A build can link to anything, and the app sees the folder. */
 export function hostPythonBehind(
   program: string,
   ownCommand: string,
@@ -154,12 +148,8 @@ function managersOf(host: NodeJS.ProcessEnv): string[] {
 /** The folders of conda and its relatives, configured or usual. */
 function condaRoots(host: NodeJS.ProcessEnv): string[] {
   const home = host["HOME"] ?? "/";
-  const program = host["CONDA_EXE"];
-  const named = [
-    program && path.dirname(path.dirname(program)),
-    host["CONDA_ROOT"],
-    host["MAMBA_ROOT_PREFIX"],
-  ];
+  const { CONDA_EXE: program, CONDA_ROOT, MAMBA_ROOT_PREFIX } = host;
+  const named = [program && path.dirname(path.dirname(program)), CONDA_ROOT, MAMBA_ROOT_PREFIX];
   const usual = CONDA_NAMES.flatMap((name) => [path.join(home, name), path.join("/opt", name)]);
   return [...named.flatMap((root) => root || []), ...usual, "/opt/conda"];
 }

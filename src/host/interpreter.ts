@@ -87,9 +87,7 @@ function compare(a: string, b: string): number {
 }
 
 /** Arguments that run a module in isolation: no variable, file or package can change what runs. */
-export function startOf(
-  module: `${"millrace_agent" | "millrace_walls" | "millrace_storage"}.${string}`,
-): string[] {
+export function startOf(module: `millrace_${"agent" | "walls" | "storage"}.${string}`): string[] {
   const code = `import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)}); from ${module} import main; main()`;
   return ["-I", "-S", "-c", code];
 }

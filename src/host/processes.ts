@@ -3,17 +3,16 @@ import { readdirSync, readFileSync } from "node:fs";
 /** There are four from a replica up to the agent: keeper, template, its keeper, agent. */
 const MAX_STEPS_UP = 6;
 
-/** The kernel's data on a process or thread. */
 type ProcStat = {
-  /** A zombie. For a process that is its first thread; others may live on, and `threads` counts all. */
+  /** Its first thread has ended; others may live on, and `threads` counts all. */
   readonly hasExited: boolean;
   readonly parent: number;
   readonly threads: number;
 };
 
-/** Reads the data on a process or thread from `folder` below `proc`. Throws if it has ended. */
-export function readStat(folder: string, proc: string): ProcStat {
-  const text = readFileSync(`${proc}/${folder}/stat`, "latin1");
+/** Reads the data on a process. Throws if it has ended. */
+export function readStat(pid: number): ProcStat {
+  const text = readFileSync(`/proc/${pid}/stat`, "latin1");
   // The name in front is chosen by the app.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return {
@@ -23,27 +22,26 @@ export function readStat(folder: string, proc: string): ProcStat {
   };
 }
 
-/** The threads of a process, as folders below `proc`; none if it has ended. */
-function threadsOf(pid: number, proc: string): string[] {
+/** Kills a process, unless it has ended or another user owns it, as with a setuid program that an app has called. */
+export function killNow(pid: number): void {
   try {
-    return readdirSync(`${proc}/${pid}/task`).map((thread) => `${pid}/task/${thread}`);
+    process.kill(pid, "SIGKILL");
   } catch {
-    return [];
+    // As above.
   }
 }
 
 /** Whether a process is below `ancestor`. Throws if a process in between has ended. */
-export function isBelow({ parent }: ProcStat, ancestor: number, proc: string): boolean {
+export function isBelow({ parent }: ProcStat, ancestor: number): boolean {
   let above = parent;
   for (let step = 1; step < MAX_STEPS_UP && above !== ancestor && above > 1; step++)
-    above = readStat(`${above}`, proc).parent;
+    above = readStat(above).parent;
   return above === ancestor;
 }
 
 type Below = {
   /** Its own children, including zombies. */
   readonly children: readonly number[];
-  /** All living descendants. */
   readonly living: readonly number[];
 };
 
@@ -53,10 +51,7 @@ export function below(root: number): Below {
   return { children, living: [...livingAmong(children, childrenOf)] };
 }
 
-/**
- * The same as an iterator, nearest first: visiting all processes of an app may take seconds. For a process with very many
- * threads, children of later threads are missed.
- */
+/** The same as an iterator, nearest first: visiting all may take seconds. Children of threads beyond `MAX_THREADS` are missed. */
 export function nearestBelow(root: number): Iterable<number> {
   const some = (pid: number): number[] => childrenOf(pid, MAX_THREADS);
   return livingAmong(some(root), some);
@@ -77,30 +72,34 @@ function* livingAmong(pids: readonly number[], children: (pid: number) => number
  */
 export function isEmpty(first: Below, second: Below): boolean {
   const known = new Set(first.children);
-  return (
-    first.living.length === 0 && second.living.length === 0 && second.children.every((pid) => known.has(pid))
-  );
+  if (first.living.length > 0 || second.living.length > 0) return false;
+  return second.children.every((pid) => known.has(pid));
 }
 
 /** The children of all threads of a process: each belongs to the thread that started it. */
 function childrenOf(pid: number, maxThreads = Number.POSITIVE_INFINITY): number[] {
-  return threadsOf(pid, "/proc")
-    .slice(0, maxThreads)
-    .flatMap((thread) => {
-      try {
-        const words = readFileSync(`/proc/${thread}/children`, "utf8").split(" ");
-        return words.filter((word) => word !== "").map(Number);
-      } catch {
-        // It has ended, or the kernel does not list children.
-        return [];
-      }
-    });
+  const threads = ifAlive(() => readdirSync(`/proc/${pid}/task`)).slice(0, maxThreads);
+  return threads.flatMap((thread) =>
+    ifAlive(() => {
+      const words = readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8").split(" ");
+      return words.filter((word) => word !== "").map(Number);
+    }),
+  );
+}
+
+/** Nothing if the process or thread has ended, or the kernel does not list children. */
+function ifAlive<T>(read: () => T[]): T[] {
+  try {
+    return read();
+  } catch {
+    return [];
+  }
 }
 
 /** A zombie counts as ended, unless other threads of it live on. */
 function hasEnded(pid: number): boolean {
   try {
-    const { hasExited, threads } = readStat(`${pid}`, "/proc");
+    const { hasExited, threads } = readStat(pid);
     return hasExited && threads <= 1;
   } catch {
     return true;

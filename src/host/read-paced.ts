@@ -20,7 +20,6 @@ export class ReadingPace {
     return this.#usedMs + moreMs >= SHARE_MS;
   }
 
-  /** Counts time that a reader has used. */
   spend(ms: number): void {
     this.#usedMs += ms;
     if (this.#isTicking) return;
@@ -66,10 +65,7 @@ export type PaceOptions = {
   readonly owner?: string;
 };
 
-/**
- * Reads a process's output to its end, as fast as the pace allows; the process blocks meanwhile. Resolves after the last
- * line, also if the stream breaks off; rejects with the error of the line reader.
- */
+/** Reads output to its end, also if it breaks off; the process blocks meanwhile. Rejects with the error of the line reader. */
 export async function readPaced(
   stream: Readable,
   cutter: LineCutter,

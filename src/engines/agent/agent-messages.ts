@@ -1,11 +1,8 @@
 import { z } from "zod";
 import type { ServerPlace, Usage, Vitals } from "../engine.ts";
+import { FOLDERS } from "../../host/limits/limits.ts";
 import { parseMessage } from "../protocol.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
-
-/** Folders that an app writes to, by the names by which agents know them. */
-export const FOLDERS = ["scratch", "storage"] as const;
-export type FolderName = (typeof FOLDERS)[number];
 
 const MAX_QUESTIONS = 2 ** 31;
 const MAX_THREADS = 64;
@@ -80,7 +77,6 @@ const MESSAGE = z.union([
   z.strictObject({ full: z.enum(FOLDERS) }),
 ]);
 
-/** Reads one line of an agent of this machine; throws `BadFrame` for anything that no agent says. */
 export function parseAgentMessage(line: Buffer): z.output<typeof MESSAGE> {
   return parseMessage(MESSAGE, line, "agent");
 }
@@ -90,7 +86,6 @@ const ANSWER_MS = 2_000;
 /** Open questions to one agent: more than it has replicas. */
 const MAX_OPEN = 1_000;
 
-/** What a service asks an agent. */
 export type Question =
   | { readonly look: { readonly id: number; readonly pid: number } }
   | { readonly where: { readonly id: number } };
@@ -98,13 +93,14 @@ export type Question =
 /** Questions to an agent about its processes, and their answers. */
 export class Questions {
   readonly #clock: Clock;
-  readonly #ask: (question: Question) => void;
+  readonly #ask: (question: Question) => boolean;
   readonly #open = new Map<number, (answer: Seen | At | null) => void>();
   /** What was seen last of silent processes. */
   readonly #vitals = new Map<number, Vitals | null>();
   #next = 0;
 
-  constructor(clock: Clock, ask: (question: Question) => void) {
+  /** `ask` returns false if the agent cannot be asked. */
+  constructor(clock: Clock, ask: (question: Question) => boolean) {
     this.#clock = clock;
     this.#ask = ask;
   }
@@ -137,7 +133,6 @@ export class Questions {
     this.#open.get(answer.id)?.(answer);
   }
 
-  /** Ends all questions without an answer. */
   giveUp(): void {
     for (const resolve of this.#open.values()) resolve(null);
     this.#vitals.clear();
@@ -154,8 +149,7 @@ export class Questions {
     const id = this.#next++;
     const { promise, resolve } = Promise.withResolvers<Seen | At | null>();
     this.#open.set(id, resolve);
-    this.#ask(question(id));
-    const answer = await withTimeout(ANSWER_MS, promise, this.#clock);
+    const answer = this.#ask(question(id)) ? await withTimeout(ANSWER_MS, promise, this.#clock) : null;
     this.#open.delete(id);
     return answer;
   }

@@ -39,7 +39,7 @@ const SILENCE_MS = 60_000;
 const MAX_PRINTED_CHARS = 12 * 1024 * 1024;
 const LINE_COST_CHARS = 64;
 
-/** A seat in which an environment is built: its agent carries out one order after the other. The build ends with it. */
+/** A seat that builds an environment: its agent carries out one order after the other. The build ends with it. */
 export class BuildSeat implements Builder {
   readonly ground: Promise<BuildGround>;
   readonly #parts: RemoteParts;
@@ -102,7 +102,7 @@ export class BuildSeat implements Builder {
       {
         workload,
         first: "hired",
-        // No other service knows of a build, nor could go on with it.
+        // No other service could continue a build.
         addresses: () => addresses().slice(0, 1),
         assignment: () => ({ ...assignmentOf({ workload, order: {}, server: null }, ""), build: true }),
         uses: (blob) => this.uses(blob),
@@ -177,7 +177,6 @@ export class BuildSeat implements Builder {
     this.#over(new BuildSeatLost("the build has ended"));
   }
 
-  /** One after the other. */
   async #do(order: (id: number) => BuildOrder, onLine: OpenOrder["onLine"] = () => {}): Promise<Done> {
     if (this.#end !== null) throw this.#end;
     const id = ++this.#lastId;
@@ -285,7 +284,7 @@ export function buildSeats(
   };
 }
 
-/** A build as what a place starts: it sees no storage and no secrets, and reaches what is not the installation's own. */
+/** A build as a workload: it sees no storage and no secrets, and cannot reach the installation itself. */
 export function buildWorkload({ buildId, projectId, bundle, memoryBytes, ...wish }: BuildWish): Workload {
   return {
     ...wish,

@@ -1,14 +1,7 @@
 import path from "node:path";
 import { once } from "node:events";
-import {
-  type Engine,
-  type Exit,
-  type ServerCommand,
-  type StartedServer,
-  type Workload,
-  refused,
-  STOPPED,
-} from "../engine.ts";
+import { refused, STOPPED } from "../engine.ts";
+import type { Engine, Exit, ServerCommand, StartedServer, Workload } from "../engine.ts";
 import type { ProcessHost } from "../local/host.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
 import { templateSeats } from "../templates/seat.ts";
@@ -18,7 +11,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
 import { LogSockets, type OutputEvents } from "../log-lines.ts";
-import { type Ports, withPort, withPortVariable } from "../server/ports.ts";
+import { withPort, withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { RemoteSeat, whatIsMissing } from "./remote-seat.ts";
 import { deferred, orderOf, over, type Spawn } from "../local/spawn.ts";
@@ -33,30 +26,22 @@ export function remoteEngine(host: ProcessHost, remote: RemoteParts): Engine {
     replicasPerSeat: remote.replicasPerSeat ?? 1,
     reserves: true,
     open: templateSeats({ ...host, idle, spawn: spawnRemote(remote) }),
-    serve: (workload, events) => startRemoteServer(remote, workload, host.ports, host.clock, events),
+    serve: (workload, events) => {
+      const { server } = workload;
+      // A machine of its own has the author's port free.
+      const authored = { take: async () => server?.port ?? 0, giveBack: () => {} };
+      return startServer(remote.place.isShared ? host.ports.remote : authored, (port) => {
+        const missing = whatIsMissing(workload);
+        if (missing !== null) return refused(missing);
+        if (!server) return refused("it has no server of its own");
+        return remoteServer(remote, workload, server, port, host.clock, events);
+      });
+    },
   };
 }
 
 /** How long the agent may take to open a connection to the server. */
 const DIAL_MS = 10_000;
-
-/** Starts an app's own server in a remote seat: on its author's port, or on one of its own if apps share machines. */
-function startRemoteServer(
-  parts: RemoteParts,
-  workload: Workload,
-  ports: Ports,
-  clock: Clock,
-  events: OutputEvents,
-): StartedServer {
-  const { server } = workload;
-  const authored = { take: async () => server?.port ?? 0, giveBack: () => {} };
-  return startServer(parts.place.isShared ? ports.remote : authored, (port) => {
-    const missing = whatIsMissing(workload);
-    if (missing !== null) return refused(missing);
-    if (!server) return refused("it has no server of its own");
-    return remoteServer(parts, workload, server, port, clock, events);
-  });
-}
 
 /** A server in a remote seat. The service connects to a local socket, and the agent forwards to the server over TLS. */
 function remoteServer(
@@ -140,14 +125,13 @@ export function spawnRemote(parts: RemoteParts): Spawn {
   };
 }
 
-/** A seat, which may still be claimed or started. */
 type FoundSeat = Pick<RemoteSeat, "process" | "say" | "place">;
 
 /** A seat for that: an abandoned one of a dead service that runs exactly this, else a new one. */
 function seatFor(parts: RemoteParts, start: SeatStart, clock: Clock, events: OutputEvents): FoundSeat {
   const wish = wishOf(parts, start.workload);
   const open = (claimed: ClaimedSeat | null): RemoteSeat =>
-    new RemoteSeat(parts, start, { mark: wish?.workload ?? null, claimed }, clock, events);
+    new RemoteSeat(parts, start, wish?.workload ?? null, claimed, clock, events);
   if (!wish) return open(null);
   let seat: RemoteSeat | null = null;
   let isKilled = false;
@@ -175,7 +159,7 @@ function seatFor(parts: RemoteParts, start: SeatStart, clock: Clock, events: Out
   };
   return {
     process: deferred(() => seat?.process ?? null, { exited: live(), leaving, kill }),
-    say: (message) => seat?.say(message),
+    say: (message) => seat?.say(message) ?? false,
     place: async () => (await seat?.place()) ?? { kind: "nowhere" },
   };
 }

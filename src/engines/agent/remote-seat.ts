@@ -8,14 +8,9 @@ import { endOfSeat } from "./seat-walls.ts";
 import type { SeatMessage, ServiceMessage } from "./seat-messages.ts";
 import type { SeatPlace } from "./seat-place.ts";
 import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
-import {
-  AgentSession,
-  type RemoteParts,
-  type SeatStart,
-  type SeatStartPhase,
-  assignmentOf,
-} from "./session.ts";
-import { explainer } from "../local/limited.ts";
+import { AgentSession, assignmentOf } from "./session.ts";
+import type { RemoteParts, SeatStart, SeatStartPhase } from "./session.ts";
+import { explainer, type Verdict } from "../local/limited.ts";
 import type { OutputEvents } from "../log-lines.ts";
 
 /** How long a place may take to end; then its seat counts as ended. */
@@ -29,12 +24,6 @@ const REMOVAL_LONGEST_WAIT_MS = 15_000;
 /** Then its agent ends by itself, and its place with it. */
 const MAX_REMOVALS = 10;
 
-type SeatPast = {
-  /** Marks what runs in it, for the service that may take it over; null where none may. */
-  readonly mark: Buffer | null;
-  readonly claimed: ClaimedSeat | null;
-};
-
 /** A remote seat of an app, which another service may take over. */
 export class RemoteSeat {
   readonly process: StartedProcess;
@@ -44,6 +33,7 @@ export class RemoteSeat {
   readonly #start: SeatStart;
   readonly #clock: Clock;
   readonly #events: OutputEvents;
+  /** Marks what runs in it, for the service that may take it over; null if none may. */
   readonly #mark: Buffer | null;
   readonly #session: AgentSession;
   /** Null for a claimed seat: another service has started it. */
@@ -53,13 +43,13 @@ export class RemoteSeat {
   readonly #leaving = Promise.withResolvers<void>();
   readonly #questions: Questions;
   readonly #told = new Set<SeatStartPhase>();
-  /** Why its agent has ended all of it, for people; null if it has not. */
-  #verdict: string | null = null;
+  readonly #verdict: Verdict = { why: null };
 
   constructor(
     parts: RemoteParts,
     start: SeatStart,
-    { mark, claimed }: SeatPast,
+    mark: Buffer | null,
+    claimed: ClaimedSeat | null,
     clock: Clock,
     events: OutputEvents,
   ) {
@@ -80,16 +70,12 @@ export class RemoteSeat {
       exited: this.#exited.promise,
       leaving: this.#leaving.promise,
       kill: () => this.#kill(),
-      vitals: (pid) => (this.#session.isConnected ? this.#questions.vitals(pid) : null),
-      usage: async (pid) => (this.#session.isConnected ? await this.#questions.usage(pid) : null),
+      vitals: (pid) => this.#questions.vitals(pid),
+      usage: (pid) => this.#questions.usage(pid),
       obstacle: () => this.#obstacle(),
       residentBytes: async () => 0,
       noteImported: () => this.#tell("imported"),
-      explain: explainer(
-        start.workload.limits,
-        () => this.#verdict,
-        async () => (this.#session.isConnected ? await this.#questions.memoryDeaths() : 0),
-      ),
+      explain: explainer(start.workload.limits, this.#verdict, this.#questions),
     };
   }
 
@@ -131,11 +117,11 @@ export class RemoteSeat {
   }
 
   async place(): Promise<ServerPlace> {
-    return (this.#session.isConnected && (await this.#questions.place())?.place) || { kind: "nowhere" };
+    return (await this.#questions.place())?.place ?? { kind: "nowhere" };
   }
 
-  say(message: ServiceMessage): void {
-    this.#session.say(message);
+  say(message: ServiceMessage): boolean {
+    return this.#session.say(message);
   }
 
   #hear(message: SeatMessage): void {
@@ -154,12 +140,11 @@ export class RemoteSeat {
     else if ("failed" in message) this.#end(refused(message.failed.message));
     else if ("exited" in message) {
       const exit = endOfSeat(message.exited, this.#start.workload.limits, this.#parts.folders);
-      if (message.exited.full) this.#verdict = exit.detail;
+      if (message.exited.full) this.#verdict.why = exit.detail;
       this.#end(exit);
     }
   }
 
-  /** Asks the agent and the place to end it; gives up after `END_MS`. */
   #kill(): void {
     if (this.#parts.isLeft?.() && this.#mark !== null && this.#session.secretHash !== null) {
       this.#leave();
@@ -199,10 +184,7 @@ export class RemoteSeat {
     return isNear || secretHash === null;
   }
 
-  /**
-   * If another service has taken it over, that one ends its place. The place of a claimed seat whose agent never came is
-   * not ended either: its service may be alive, and only cut off from the database.
-   */
+  /** Leaves its place if another service may have it: the service of a claimed seat may be cut off from the database only. */
   async #giveUpSeat(isEnded = true): Promise<void> {
     const session = this.#session;
     if (session.secretHash === null) return;
@@ -212,7 +194,7 @@ export class RemoteSeat {
     else session.placed.letGo?.();
   }
 
-  /** Takes it off the records, so that its agent is told to end if it comes back. False if another service may have it by now. */
+  /** Removes its record, so that its agent ends if it comes back. False if another service may have it by now. */
   async #removeRecord({ id, fence }: Pick<SeatProof, "id" | "fence">): Promise<boolean> {
     let tries = 0;
     const isOurs = await retry(() => this.#parts.listener.parts.records.remove({ id, fence }), {

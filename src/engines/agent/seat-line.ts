@@ -1,8 +1,7 @@
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { LineCutter } from "../../kit/line-cutter.ts";
 import { MAX_LINE_BYTES } from "./seat-messages.ts";
-import { BadFrame } from "../protocol.ts";
+import { BadFrame, readFrames } from "../protocol.ts";
 
 /** Each side sends a heartbeat this often, and drops a connection that is silent for three of them. */
 const BEAT_MS = 2_000;
@@ -23,31 +22,34 @@ export type LineEvents<Heard> = {
 
 export type Beat = { readonly beat: Record<string, never> };
 
-/**
- * The connection between a service and a seat's agent, or a supervisor of seats: lines of JSON, and heartbeats. `read`
- * parses a line, and throws `BadFrame` for a message that is invalid or out of order.
- */
+/** A connection to an agent or supervisor: lines of JSON, and heartbeats. `read` throws `BadFrame` for an illegal message. */
 export class SeatLine<Heard, Said> {
   readonly #socket: Socket;
   readonly #clock: Clock;
   readonly #events: LineEvents<Heard>;
   readonly #beats: Timer;
   readonly #silence: Timer;
-  readonly #cutter: LineCutter;
   #isOver = false;
 
   constructor(socket: Socket, clock: Clock, read: (line: Buffer) => Heard, events: LineEvents<Heard>) {
     this.#socket = socket;
     this.#clock = clock;
     this.#events = events;
-    this.#cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
-      if (isPiece) throw new BadFrame(`a line of more than ${MAX_LINE_BYTES} bytes`);
-      events.onMessage(read(line));
-    });
     this.#beats = clock.every(BEAT_MS, () => this.say({ beat: {} }));
     this.#silence = clock.after(SILENCE_MS, () => this.close());
     socket.on("close", () => this.close());
-    socket.on("data", (data: Buffer) => this.#read(data));
+    socket.on("data", () => this.#silence.restart());
+    readFrames(
+      socket,
+      MAX_LINE_BYTES,
+      () => this.#isOver,
+      (line) => events.onMessage(read(line)),
+      (error) => {
+        if (error instanceof BadFrame) events.onFault(error.message);
+        else events.onError(error);
+        this.close();
+      },
+    );
     socket.resume();
   }
 
@@ -57,7 +59,6 @@ export class SeatLine<Heard, Said> {
     if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.close();
   }
 
-  /** Ends it, after a last message if there is one. */
   close(lastWord?: Said): void {
     if (this.#isOver) return;
     if (lastWord) this.say(lastWord);
@@ -70,18 +71,5 @@ export class SeatLine<Heard, Said> {
       this.#socket.end(() => this.#socket.destroy());
     } else this.#socket.destroy();
     this.#events.onEnded();
-  }
-
-  #read(data: Buffer): void {
-    if (this.#isOver) return;
-    this.#silence.restart();
-    try {
-      this.#cutter.push(data);
-      this.#cutter.cut(() => !this.#isOver);
-    } catch (error) {
-      if (error instanceof BadFrame) this.#events.onFault(error.message);
-      else this.#events.onError(error);
-      this.close();
-    }
   }
 }

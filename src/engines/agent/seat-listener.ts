@@ -19,11 +19,9 @@ export type SeatListenerParts = {
   readonly host: string;
   /** 0: a free one. */
   readonly port: number;
-  /** Where the replicas of seats connect to. */
   readonly home: Home;
   readonly blobs: Blobs;
   readonly records: SeatRecords;
-  /** Takes other connections. */
   readonly usher?: Usher | undefined;
   readonly clock: Clock;
   readonly onError: (error: unknown) => void;
@@ -32,9 +30,9 @@ export type SeatListenerParts = {
 /** A seat whose agent is expected or connected. */
 export type Guest = {
   readonly id: string;
-  /** Takes the agent's first connection; gives false if it could not, so that the ticket is still good. */
+  /** Takes the agent's first connection; returns false if it failed, so that the ticket stays valid. */
   admit(socket: Socket): Promise<boolean>;
-  /** Takes another connection of the agent, which showed secret and fence; false if it is over, or another's. */
+  /** Takes another connection of the agent, by secret and fence; false if the session is over, or another service has it. */
   takeBack(socket: Socket, secret: string, fence: number): boolean;
   /** Of the session's secret; null before there is one. */
   readonly secretHash: Buffer | null;
@@ -45,10 +43,7 @@ export type Guest = {
 const HANDSHAKE_MS = 5_000;
 /** Connections whose handshake is not over. */
 const MAX_STRANGERS = 256;
-/**
- * Handshakes of one address, each 1.5 ms of the service's one thread. Generous, because all pods may be behind one address;
- * what shows the ticket of a replica, which is good once, does not count.
- */
+/** Handshakes of one address, 1.5 ms each. Generous: all pods may be behind one address. Valid tickets do not count. */
 const HANDSHAKES = { burst: 2_000, gapMs: 10 };
 /** Of one agent at once, which fetches one after the other: each takes memory and processor time here. */
 const MAX_FETCHES = 2;
@@ -59,10 +54,7 @@ const PREFACE =
 const BLOB = /^[0-9a-f]{64}$/;
 const FENCE = /^[1-9][0-9]{0,14}$/;
 
-/**
- * Where seats elsewhere reach this service, by TLS. What shows the ticket of a replica or template is passed on to `Home`;
- * agents show the ticket of a seat once, and then the secret that it bought.
- */
+/** Where remote seats connect, by TLS. Agents show a ticket once and then a secret; tickets of replicas go to `Home`. */
 export class SeatListener {
   readonly parts: SeatListenerParts;
   readonly #server: Server;
@@ -105,7 +97,7 @@ export class SeatListener {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Expects the agent of a seat; gives the ticket that it has to show. One that has a secret already shows that. */
+  /** Expects the agent of a seat and returns its ticket. An agent that already has a secret shows that instead. */
   expect(guest: Guest): string {
     const ticket = randomTicket();
     if (guest.secretHash === null) this.#tickets.set(ticket, guest);
@@ -157,7 +149,7 @@ export class SeatListener {
     const agent = { socket, secret, proof: { id: seatId, secretHash: hash, fence: Number(last) } };
     if (this.#takeBack(agent)) return true;
     this.#lost.lead(agent).catch((error: unknown) => {
-      // While the database cannot be asked, no agent is told to end.
+      // No agent is sent away while the database does not answer.
       socket.destroy();
       this.parts.onError(error);
     });
@@ -261,20 +253,16 @@ async function sendBlob(blobs: Blobs, hash: string, socket: Socket): Promise<voi
   }
 }
 
-/** An agent that has come back, to whichever service. */
 type LostAgent = { readonly socket: Socket; readonly proof: SeatProof; readonly secret: string };
 
-/** How often an agent that waits is looked up, and hears that it is not forgotten: within its patience. */
+/** How often a waiting agent is looked up and gets a heartbeat: less than the silence that it accepts. */
 const LOOK_MS = 2_000;
 /** Agents whose claim to a seat is still being looked up in the database. */
 const MAX_UNPROVED = 64;
 /** For the last message to an agent that must not come back. */
 const LAST_WORD_MS = 5_000;
 
-/**
- * Agents that belong to no seat of this service: to another node, to a seat that was given up, or to a dead service. Those
- * of a dead service wait here until a service takes their seat over, or they end themselves.
- */
+/** Agents of no seat of this service. Those of a dead service wait here until their seat is taken over, or they end. */
 class LostAgents {
   readonly #parts: Pick<SeatListenerParts, "records" | "clock">;
   /** Gives it to its seat, if that is one of this service. */
@@ -289,7 +277,7 @@ class LostAgents {
     this.#takeBack = takeBack;
   }
 
-  /** Rejects while the database cannot be asked: no agent is told to end then. */
+  /** Rejects while the database does not answer, so that no agent is sent away then. */
   async lead(agent: LostAgent): Promise<void> {
     if (this.#isClosed || this.#unproved >= MAX_UNPROVED) {
       agent.socket.destroy();

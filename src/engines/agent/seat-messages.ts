@@ -1,10 +1,11 @@
 import { z } from "zod";
 import type { BuildFolder } from "../build-seats.ts";
-import { at, FOLDERS, type Question, seen } from "./agent-messages.ts";
+import { FOLDERS } from "../../host/limits/limits.ts";
+import { at, type Question, seen } from "./agent-messages.ts";
 import { type AskedLimits, type AskedWalls, SEAT_LEVELS, type ToldEnd } from "./seat-walls.ts";
 import { BadFrame, type Moves, orderedReader, parseMessage } from "../protocol.ts";
 
-/** The longest message of an agent: a line that its harness printed, or why it failed. */
+/** The longest message of an agent: a printed line, or why it failed. */
 export const MAX_LINE_BYTES = 64 * 1024;
 
 type SeatPhase =
@@ -17,15 +18,12 @@ type SeatPhase =
   | "building"
   | "over";
 
-/** What an agent may say on a connection. On the next one it says again what has happened so far. */
+/** The messages of an agent on one connection. On the next one it repeats what has happened so far. */
 export const SEAT_MOVES: Moves<SeatPhase, string> = {
   greeting: { hello: "fetching" },
   fetching: { fetched: "starting", failed: "over", exited: "over", beat: "fetching" },
   starting: { started: "running", failed: "over", exited: "over", beat: "starting" },
-  running: {
-    exited: "over",
-    ...always("running", ["beat", "leaving", "adopted", "printed", "seen", "at"]),
-  },
+  running: { exited: "over", ...always("running", ["beat", "leaving", "adopted", "printed", "seen", "at"]) },
   // A seat in which an environment is built.
   hired: { hello: "preparing" },
   preparing: { ready: "building", failed: "over", exited: "over", beat: "preparing" },
@@ -74,9 +72,7 @@ const MESSAGE = z.union([
       })
       .transform((e): ToldEnd => ({ code: e.code, isOutOfMemory: e.is_out_of_memory, full: e.full ?? null })),
   }),
-  z.strictObject({
-    printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }),
-  }),
+  z.strictObject({ printed: z.strictObject({ stream: z.enum(["stdout", "stderr"]), text: z.string() }) }),
   z.strictObject({ seen }),
   z.strictObject({ at }),
   z.strictObject({ leaving: empty }),
@@ -85,10 +81,8 @@ const MESSAGE = z.union([
   z.strictObject({ done }),
 ]);
 
-/** What an agent says of its seat. */
 export type SeatMessage = z.infer<typeof MESSAGE>;
 
-/** Reads one line of an agent; throws `BadFrame` for anything that no agent says. */
 export function parseSeatMessage(line: Buffer): SeatMessage {
   return parseMessage(MESSAGE, line, "agent");
 }
@@ -106,7 +100,6 @@ export function seatReader(first: "greeting" | "hired" = "greeting"): (line: Buf
   };
 }
 
-/** What a service tells an agent to do. */
 export type Assignment = {
   /** Hashes of blobs. */
   readonly bundle: string;
@@ -114,11 +107,11 @@ export type Assignment = {
   /** Where the project's storage is in such places. */
   readonly storage: string;
   readonly variables: Readonly<Record<string, string>>;
-  /** What the app is to live behind; null where its place is that. */
+  /** The walls around the app; null if its place isolates it. */
   readonly walls: AskedWalls | null;
-  /** What it is held to; null where its place does that. */
+  /** Null if its place enforces them. */
   readonly limits: AskedLimits | null;
-  /** What the harness is told, but for what the agent fills in. */
+  /** The order of the harness; the agent completes it. */
   readonly order: unknown;
   /** The app's own server in place of the harness; null for none. */
   readonly server: {
@@ -126,14 +119,14 @@ export type Assignment = {
     readonly port: number;
     /** The one that its author wrote, which may be in its code. */
     readonly authored: number;
-    /** For what it prints. */
+    /** For its output. */
     readonly ticket: string;
   } | null;
-  /** Nothing of the app runs: the agent does what it is ordered to. */
+  /** The app does not run: the agent carries out build orders. */
   readonly build?: true;
 };
 
-/** Something that an agent is to do in a seat in which an environment is built, one after the other. */
+/** One step for an agent that builds an environment. */
 export type BuildOrder =
   /** Run a program in the bundle's folder, with those files beside it. */
   | {
@@ -150,7 +143,7 @@ export type BuildOrder =
   /** Fetch an environment that was built before. */
   | { readonly bring: { readonly id: number; readonly blob: string } };
 
-/** By what an agent and a service know each other from then on. */
+/** How an agent and a service recognize each other from then on. */
 type Session = {
   readonly secret: string;
   readonly fence: number;
@@ -159,7 +152,6 @@ type Session = {
   readonly sit: Assignment;
 };
 
-/** What a service says. */
 export type ServiceMessage =
   | BuildOrder
   | { readonly session: Session }
@@ -169,7 +161,7 @@ export type ServiceMessage =
   | { readonly dial: { readonly ticket: string } }
   /** Where services are now. */
   | { readonly services: { readonly addresses: readonly string[] } }
-  /** Have the app's own server end by itself. */
+  /** Ask the app's own server to end. */
   | { readonly ask: Record<string, never> }
   | { readonly end: Record<string, never> }
   | { readonly fenced: Record<string, never> }

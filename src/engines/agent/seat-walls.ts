@@ -4,8 +4,7 @@ import type { NetworkFields, NetworkWall } from "../../host/walls/network.ts";
 import { type StandingWalls, WALL_LEVELS } from "../../host/walls/walls.ts";
 import { describeExit, type Exit, type Workload, ended } from "../engine.ts";
 import { describeFull } from "../../host/limits/host-limits.ts";
-import { describeRunOut, type Limits } from "../../host/limits/limits.ts";
-import type { FolderName } from "./agent-messages.ts";
+import { describeRunOut, type FolderName, type Limits } from "../../host/limits/limits.ts";
 
 /** What a seat can put around its app, from nothing to the strongest. */
 export const SEAT_LEVELS = ["none", "process", "landlock", "userns"] as const;
@@ -15,21 +14,18 @@ type SeatLevel = (typeof SEAT_LEVELS)[number];
 export type AskedWalls = {
   /** The weakest to accept. */
   readonly isolation: Exclude<SeatLevel, "none"> | "auto";
-  /** What the agent is told of the app's network. */
   readonly network: NetworkFields;
   /** The app does not start where its connections cannot be judged. */
   readonly must_judge: boolean;
 };
 
-/** The walls of an app on a shared machine. */
 export type GuestWalls = {
-  /** Null for none. */
   readonly asked: AskedWalls | null;
   /** Variables that its programs need behind them. */
   readonly variables: Readonly<Record<string, string>>;
 };
 
-/** Nobody says so: what listens there for the service itself is none of the app's. */
+/** Apps must not reach what listens on that machine for the service itself. */
 const GUEST: NetworkFields = [["guest", "true"]];
 
 /** Walls for apps on shared machines, by the settings for this machine. Throws if other machines cannot give them. */
@@ -41,9 +37,8 @@ export function guestWalls(
   const oneUser = `on ${place} all apps run as one user: the strongest level there is userns`;
   if (isolation === "uid") throw new Error(`MILLRACE_ISOLATION=uid, but ${oneUser}`);
   if (isolation === "none") return () => ({ asked: null, variables: {} });
-  // What that machine can do is found out there; the file is on this one.
-  const elsewhere = { managementPort: () => 0, neighbours: null };
-  const wall: NetworkWall = { ...network, hasWalls: true, gap: null, ...elsewhere };
+  // The agent finds out what its machine can enforce. The file of neighbours is on this one.
+  const wall = { ...network, hasWalls: true, gap: null, managementPort: () => 0, neighbours: null };
   return ({ network: wish, server }, ownPort) => {
     const ports = server && ownPort > 0 ? { own: ownPort, declared: server.port } : null;
     const fields = networkFields(wish, wall, ports);
@@ -57,11 +52,6 @@ export function guestWalls(
       variables: networkVariables(wish, wall),
     };
   };
-}
-
-/** The network rules for deploys where seats raise walls: each seat reports itself what its machine cannot enforce. */
-export function heldElsewhere(network: NetworkWall, { isolation }: Pick<Settings, "isolation">): NetworkWall {
-  return isolation === "none" ? network : { ...network, hasWalls: true, gap: null };
 }
 
 /** What remote seats have reported about their walls. */
@@ -95,7 +85,6 @@ export type FolderLimits = Readonly<Record<FolderName, number | null>>;
 /** What an agent limits: the folders, and the memory of each replica. */
 export type AskedLimits = FolderLimits & { readonly memory: number | null };
 
-/** The end of a seat, as its agent reports it. */
 export type ToldEnd = {
   readonly code: number;
   readonly isOutOfMemory: boolean;

@@ -15,7 +15,6 @@ import type { ClaimedSeat, SeatProof } from "./seat-records.ts";
 /** The phases of a start, each told once, with the milliseconds since it was asked for. */
 export type SeatStartPhase = "scheduled" | "pulled" | "connected" | "fetched" | "started" | "imported";
 
-/** What remote seats are made with. */
 export type RemoteParts = {
   readonly place: SeatPlace;
   readonly listener: SeatListener;
@@ -37,7 +36,6 @@ export type RemoteParts = {
   readonly isLeft?: () => boolean;
 };
 
-/** What is to run in a seat. */
 export type SeatStart = Pick<Assignment, "order" | "server"> & { readonly workload: Workload };
 
 /** The agent's order for it; `storage` is where places have a project's storage. */
@@ -65,10 +63,7 @@ export function assignmentOf(
 type SessionState = "expected" | "online" | "offline" | "ending" | "over";
 type SessionEvent = "connect" | "lose" | "end" | "close";
 
-/**
- * What may happen to a session in each state; `AgentSession` ignores or refuses anything else. What an agent may say on a
- * connection is in `SEAT_MOVES`.
- */
+/** What may happen to a session; anything else is ignored or refused. `SEAT_MOVES` says what an agent may send. */
 export const SESSION_MOVES: Moves<SessionState, SessionEvent> = {
   // The agent has not connected yet, or not to this service.
   expected: { connect: "online", end: "ending", close: "over" },
@@ -104,10 +99,7 @@ export type SessionTask = SeatPlaceEvents & {
   onTooLate?(): void;
 };
 
-/**
- * The service's side of one remote agent: it starts the agent in a place, lets it in by ticket and then by secret, and
- * carries messages across lost connections until it is closed.
- */
+/** The service's side of one remote agent: starts it, admits it by ticket and then by secret, and survives lost connections. */
 export class AgentSession implements Guest {
   readonly id: string;
   readonly fence: number;
@@ -125,7 +117,7 @@ export class AgentSession implements Guest {
   #deadline: Timer | null = null;
   #knows = "";
 
-  /** Goes on with a seat that was claimed, or begins a new one. */
+  /** Continues a claimed seat, or begins a new one. */
   constructor(parts: RemoteParts, task: SessionTask, claimed: ClaimedSeat | null, clock: Clock) {
     this.id = claimed?.id ?? `s-${randomName(12)}`;
     this.fence = claimed?.fence ?? 1;
@@ -157,8 +149,10 @@ export class AgentSession implements Guest {
     return this.#state === "ending";
   }
 
-  say(message: ServiceMessage): void {
+  /** Returns false while the agent is not connected. */
+  say(message: ServiceMessage): boolean {
     this.#line?.say(message);
+    return this.isConnected;
   }
 
   uses(blob: string): boolean {
@@ -195,7 +189,7 @@ export class AgentSession implements Guest {
     return true;
   }
 
-  /** Lets nobody in any more; false if it was closed before. */
+  /** Admits no agent any more; false if it was closed before. */
   close(lastWord?: ServiceMessage): boolean {
     if (!this.#move("close")) return false;
     this.#deadline?.cancel();

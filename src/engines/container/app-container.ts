@@ -4,17 +4,15 @@ import { randomUUID } from "node:crypto";
 import type { ContainerTool } from "../../host/containers/container-tool.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
-import { describeRunOut } from "../../host/limits/limits.ts";
+import { describeRunOut, type FolderName } from "../../host/limits/limits.ts";
 import { describeExit, type Exit, type Workload, refused, ended } from "../engine.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { pause } from "../../kit/clock.ts";
 import { LAST_LINES_MS, readOutput, type OutputEvents } from "../log-lines.ts";
 import { type Agent, startWatch } from "../local/agent.ts";
-import type { FolderName } from "../agent/agent-messages.ts";
 import { backoffMs } from "../../kit/retry.ts";
 
-/** The machine that containers run on. */
 export type ContainerHost = ProcessHost & { readonly containers: Containers };
 
 type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
@@ -37,7 +35,6 @@ const LOOK_MS = 50;
 const WATCH_FIRST_WAIT_MS = 1_000;
 const WATCH_LONGEST_WAIT_MS = 60_000;
 
-/** An app's container that was started. */
 export type AppContainer = {
   readonly container: StartedContainer;
   readonly exited: Promise<Exit>;

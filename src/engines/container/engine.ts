@@ -22,12 +22,8 @@ export function containerEngine(host: ProcessHost, containers: Containers, proce
     name: "container",
     open: (workload, keepMs, home, owner) => {
       if (!isOurs(workload)) return processes.open(workload, keepMs, home, owner);
-      return templateSeats({ ...host, idle, spawn: spawnContainer(own, home) })(
-        workload,
-        keepMs,
-        home,
-        owner,
-      );
+      const open = templateSeats({ ...host, idle, spawn: spawnContainer(own, home) });
+      return open(workload, keepMs, home, owner);
     },
     serve: (workload, events) => {
       if (!workload.server || !isOurs(workload)) return processes.serve(workload, events);

@@ -20,7 +20,7 @@ const START = `import sys; sys.path[:1] = [${JSON.stringify(HARNESS)}]; from mil
 export function spawnContainer(host: ContainerHost, home: Home): Spawn {
   return (start, _clock, events) => {
     const { limits, workload, folders, tickets } = start;
-    const pids = new HostPids(() => app?.top ?? 0);
+    const pids = hostPids(() => app?.top ?? 0);
     let app: AppContainer | null = null;
     let isKilled = false;
     const run = async (door: Door): Promise<Exit> => {
@@ -59,7 +59,7 @@ export function spawnContainer(host: ContainerHost, home: Home): Spawn {
       }
     };
     const look = <Found>(pid: number, ask: (agent: Agent, known: number) => Found): Found | null => {
-      const known = pids.of(pid);
+      const known = pids(pid);
       return app?.watch && known > 0 ? ask(app.watch, known) : null;
     };
     return {
@@ -73,7 +73,7 @@ export function spawnContainer(host: ContainerHost, home: Home): Spawn {
       residentBytes: async () => (await app?.watch?.questions.usage(0))?.residentBytes ?? 0,
       holdFork: () => {
         const fork = limits && hold(limits, workload.limits, { why: null });
-        return fork && { ...fork, ancestor: app?.top ?? 0, hostPid: (pid) => pids.of(pid) };
+        return fork && { ...fork, ancestor: app?.top ?? 0, hostPid: pids };
       },
     };
   };
@@ -82,39 +82,29 @@ export function spawnContainer(host: ContainerHost, home: Home): Spawn {
 /** The app decides how many processes there are. */
 const MAX_PROCESSES = 256;
 
-/**
- * Translates process ids inside a container to ids on this machine. Only processes below the container's first process
- * are considered, so an app cannot name another app's.
- */
-class HostPids {
-  readonly #known = new Map<number, number>();
-  /** The container's first process; 0 until it is known. */
-  readonly #top: () => number;
-
-  constructor(top: () => number) {
-    this.#top = top;
-  }
-
-  of(inside: number): number {
-    const known = this.#known.get(inside);
-    if (known !== undefined && innermost(known) === inside) return known;
-    const top = this.#top();
+/** Translates process ids inside a container to ids on this machine. An app cannot name processes of other apps. */
+function hostPids(topOf: () => number): (inside: number) => number {
+  const known = new Map<number, number>();
+  return (inside) => {
+    const before = known.get(inside);
+    if (before !== undefined && innermost(before) === inside) return before;
+    const top = topOf();
     if (top === 0) return 0;
-    const found = this.#search(inside, top);
-    if (found === 0) this.#known.delete(inside);
-    else this.#known.set(inside, found);
+    const found = searchFor(inside, top);
+    if (found === 0) known.delete(inside);
+    else known.set(inside, found);
     return found;
-  }
+  };
+}
 
-  #search(inside: number, top: number): number {
-    if (innermost(top) === inside) return top;
-    let left = MAX_PROCESSES;
-    for (const pid of nearestBelow(top)) {
-      if (innermost(pid) === inside) return pid;
-      if (--left === 0) break;
-    }
-    return 0;
+function searchFor(inside: number, top: number): number {
+  if (innermost(top) === inside) return top;
+  let left = MAX_PROCESSES;
+  for (const pid of nearestBelow(top)) {
+    if (innermost(pid) === inside) return pid;
+    if (--left === 0) break;
   }
+  return 0;
 }
 
 /** The process's id in its innermost namespace; null if it has ended. */

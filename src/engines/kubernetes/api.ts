@@ -3,7 +3,6 @@ import { Agent, request } from "node:https";
 import { type Patience, readText, sendPatiently, readJson } from "../cluster-request.ts";
 import type { ClusterAccess } from "./cluster-access.ts";
 
-/** Between two bytes, and until the first. */
 const SILENCE_MS = 15_000;
 /** For a whole answer: it holds one of few connections. */
 const ANSWER_MS = 60_000;
@@ -22,12 +21,10 @@ export type ApiRequest = {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** JSON by default. */
   readonly contentType?: string;
   readonly signal?: AbortSignal;
 };
 
-/** The API server has refused a request. */
 export class ApiError extends Error {
   readonly status: number;
   /** Kubernetes' reason, such as `AlreadyExists`; may be empty. */
@@ -112,7 +109,6 @@ export class KubernetesApi {
   }
 }
 
-/** Describes a failed request. */
 export function describeTrouble(error: unknown): string {
   if (error instanceof ApiError) return error.message;
   return `the Kubernetes API cannot be reached: ${(error as Error).message}`.slice(0, MAX_WORDS);
@@ -153,7 +149,6 @@ export const PERMISSIONS: readonly Permission[] = [
   ...grant("", "events", ["list"]),
 ];
 
-/** Such as `create secrets`. */
 export function describePermission({ verb, group, resource }: Permission): string {
   return `${verb} ${resource}${group === "" ? "" : `.${group}`}`;
 }

@@ -1,7 +1,6 @@
 import type { ImageTools } from "../build-seats.ts";
 import { BUILDKIT } from "./labels.ts";
 
-/** What all pods that build images share. */
 export type ImagePodParts = {
   readonly image: string;
   /** The Secret with credentials for the registry; null for none. */
@@ -46,10 +45,7 @@ export function imageTools({ secret }: ImagePodParts, agentDir: string): ImageTo
   };
 }
 
-/**
- * A seat's pod with BuildKit in a second container, the only one that is less than restricted. It sees neither the
- * seat's ticket nor the registry's credentials, and ends with the agent.
- */
+/** Adds BuildKit, the only container that is less than restricted. It sees neither the ticket nor the registry's credentials. */
 export function besideBuildKit(
   spec: SeatSpec,
   parts: ImagePodParts,
@@ -113,21 +109,14 @@ function toolBringer({ image }: ImagePodParts, walls: object): object {
 
 /** A sidecar: the agent starts when it is ready, and it ends after the agent. */
 function buildkitd({ image }: ImagePodParts, resources: object): object {
-  const withConfig = ["--config", `${CONFIG.mountPath}/buildkitd.toml`];
+  const program = ["rootlesskit", "buildkitd", "--addr", ADDRESS, "--oci-worker-no-process-sandbox"];
   return {
     name: BUILDKIT,
     image,
     imagePullPolicy: "IfNotPresent",
     restartPolicy: "Always",
     // The cluster hides parts of /proc, so a process sandbox is impossible. The pod serves a single build.
-    command: [
-      "rootlesskit",
-      "buildkitd",
-      "--addr",
-      ADDRESS,
-      "--oci-worker-no-process-sandbox",
-      ...withConfig,
-    ],
+    command: [...program, "--config", `${CONFIG.mountPath}/buildkitd.toml`],
     env: [
       { name: "HOME", value: HOME },
       { name: "USER", value: "user" },

@@ -8,7 +8,6 @@ export type Whose = {
   readonly nodeId: string;
 };
 
-/** On all our objects. */
 export const INSTALLATION = "millrace.dev/installation";
 export const NODE = "millrace.dev/node";
 export const SEAT = "millrace.dev/seat";
@@ -22,21 +21,17 @@ export const COMPUTE = "millrace.dev/compute";
 
 /** The agent's container. A cluster may add others to a pod. */
 export const CONTAINER = "seat";
-/** The container that builds an image. */
 export const BUILDKIT = "buildkitd";
 
-/** All objects of an installation have these. */
 export function labelsOf(installationId: string): Record<string, string> {
   return { "app.kubernetes.io/managed-by": "millrace", [INSTALLATION]: installationId };
 }
 
-/** What runs in a pod: its project, app and version. */
 export function workloadLabels({ projectId, names }: Pick<Workload, "projectId" | "names">): object {
   const app = names && { [APP]: labelValue(names.app), [VERSION]: labelValue(names.version) };
   return { [PROJECT]: labelValue(projectId), ...app };
 }
 
-/** Makes a text a valid label value. */
 export function labelValue(text: string): string {
   return text
     .replaceAll(/[^A-Za-z0-9._-]/g, "-")
@@ -49,7 +44,6 @@ export function ownerName(installationId: string): string {
   return `millrace-${installationId}`;
 }
 
-/** The label for an app's `network`. */
 export function networkLabel(network: Network): "none" | "egress" | "open" {
   if (network === "egress") return "egress";
   return network ? "open" : "none";

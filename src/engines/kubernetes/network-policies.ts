@@ -4,7 +4,6 @@ import { METADATA } from "../../host/walls/network.ts";
 import { AddressRanges, SPECIAL_4, SPECIAL_6 } from "../../kit/ip-addresses.ts";
 import { INSTALLATION, NETWORK, labelsOf, ownerName } from "./labels.ts";
 
-/** What decides where pods may connect. */
 export type PolicyParts = Pick<Settings, "egressAllow" | "networkDeny"> & {
   readonly installationId: string;
   /** Where agents call: `host:port`. */
@@ -43,9 +42,7 @@ function home({ seatAddresses }: PolicyParts): object {
   const hosts = seatAddresses.map((address) => address.slice(0, address.lastIndexOf(":")));
   const ports = new Set(seatAddresses.map((address) => Number(address.slice(address.lastIndexOf(":") + 1))));
   const isNamed = hosts.some((host) => isIP(host.replaceAll(/^\[|\]$/g, "")) === 0);
-  return {
-    ports: [...[...ports].map((port) => ({ protocol: "TCP", port })), ...(isNamed ? DNS : [])],
-  };
+  return { ports: [...Array.from(ports, (port) => ({ protocol: "TCP", port })), ...(isNamed ? DNS : [])] };
 }
 
 const DNS = ["UDP", "TCP"].map((protocol) => ({ protocol, port: 53 }));

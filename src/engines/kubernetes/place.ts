@@ -13,12 +13,8 @@ import { podName, podPartsOf, PYTHON_DIR } from "./pod-spec.ts";
 import { PodQueue, PodSeat } from "./pod-seat.ts";
 import { imageTools } from "./image-pod.ts";
 
-/**
- * Pods of other services of the installation. Pods of living services are never touched. Pods of dead services are
- * removed, unless another service has taken them over, or may still do so.
- */
+/** Pods of other services. Those of dead services are removed, unless another service has them or may still take them over. */
 class Leftovers {
-  /** By name. */
   readonly pods = new Map<string, SeenPod>();
   readonly #parts: KubernetesParts;
   /** Ends it, unless its name belongs to a newer pod by then. */

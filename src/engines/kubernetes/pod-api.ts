@@ -30,7 +30,6 @@ const MAX_EVENTS = "50";
 const FIRST_WAIT_MS = 300;
 const LONGEST_WAIT_MS = 5_000;
 
-/** The operations on objects of the cluster. */
 export class PodApi {
   readonly #parts: PodApiParts;
   #owner: Promise<string> | null = null;

@@ -7,7 +7,6 @@ import { exitOf, type SeenPod } from "./pod-state.ts";
 import { backoffMs } from "../../kit/retry.ts";
 import { type Clock, pause } from "../../kit/clock.ts";
 
-/** A pod, and what its place does for it. */
 type PodSeatParts = {
   readonly placeName: string;
   /** Null for a pod that was taken over. */
@@ -23,7 +22,6 @@ type PodSeatParts = {
   readonly onLeft: (pod: SeenPod) => void;
 };
 
-/** A pod on its way into the cluster and out of it. */
 type PodState = "waiting" | "making" | "again" | "there" | "unwanted" | "removing" | "ended" | "gone";
 type PodEvent = "make" | "made" | "delay" | "refuse" | "end" | "kill" | "vanish" | "letGo";
 
@@ -64,11 +62,11 @@ export const POD_MOVES: Moves<PodState, PodEvent> = {
 /** A seat that is a pod. A pod that was taken over starts in the state `there`. */
 export class PodSeat implements PlacedSeat {
   readonly placeName: string;
-  readonly exited: Promise<Exit>;
-  readonly image: Promise<string>;
-  readonly #parts: PodSeatParts;
-  readonly #resolve: (exit: Exit) => void;
+  readonly #exited = Promise.withResolvers<Exit>();
+  readonly exited = this.#exited.promise;
   readonly #image = Promise.withResolvers<string>();
+  readonly image = this.#image.promise;
+  readonly #parts: PodSeatParts;
   #state: PodState;
   #obstacle: string | null = null;
   /** Since when its machine has been preparing volumes and network; null if it is not. */
@@ -79,10 +77,6 @@ export class PodSeat implements PlacedSeat {
   constructor(parts: PodSeatParts) {
     this.#parts = parts;
     this.placeName = parts.placeName;
-    const { promise, resolve } = Promise.withResolvers<Exit>();
-    this.exited = promise;
-    this.#resolve = resolve;
-    this.image = this.#image.promise;
     this.#state = parts.order ? "waiting" : "there";
     if (parts.order) parts.queue.add(this);
   }
@@ -196,7 +190,7 @@ export class PodSeat implements PlacedSeat {
   #end(exit: Exit): void {
     this.#obstacle = null;
     this.#setUpSince = null;
-    this.#resolve(exit);
+    this.#exited.resolve(exit);
   }
 }
 
@@ -232,7 +226,6 @@ export class PodQueue {
   readonly #stopped: AbortSignal;
   #waiting: PodSeat[] = [];
   #inFlight = 0;
-  /** Since the last success. */
   #failures = 0;
   #resting: Promise<void> | null = null;
 

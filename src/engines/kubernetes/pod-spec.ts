@@ -1,23 +1,11 @@
 import type { PodOverrides } from "../../config/pod-overrides.ts";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import type { Workload } from "../engine.ts";
-import {
-  COMPUTE,
-  CONTAINER,
-  labelsOf,
-  labelValue,
-  NETWORK,
-  networkLabel,
-  NODE,
-  ownerName,
-  SEAT,
-  workloadLabels,
-} from "./labels.ts";
-import type { Whose } from "./labels.ts";
+import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT, type Whose } from "./labels.ts";
+import { labelsOf, labelValue, networkLabel, ownerName, workloadLabels } from "./labels.ts";
 import { besideBuildKit, type ImagePodParts } from "./image-pod.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 
-/** What all pods of an installation share. */
 export type PodParts = {
   readonly whose: Whose;
   /** The worker image; `{python}` is replaced by a version such as 3.12. */
@@ -42,7 +30,6 @@ const AGENT_SIZE = "64Mi";
 /** A service ends builds earlier. This also ends them if the service is gone. */
 const BUILD_SECONDS = 4 * 60 * 60;
 const ORDER_DIR = "/run/millrace";
-/** For bundle and environment. */
 const WORK_DIR = "/work";
 const SCRATCH_DIR = "/tmp";
 /** Where an app has its project's storage. */
@@ -53,7 +40,6 @@ const USER = 10_001;
 const SHARED_MEMORY = "2Gi";
 /** For every container: its last output explains a failure, and its log is lost with the pod. */
 const EXPLAINED = { terminationMessagePolicy: "FallbackToLogsOnError" } as const;
-/** For every container. */
 const WALLS = {
   allowPrivilegeEscalation: false,
   readOnlyRootFilesystem: true,
@@ -70,10 +56,7 @@ const REQUESTED = 0.25;
 /** The limit for a pod's name, which is also its host name. */
 const MAX_NAME = 63;
 
-/**
- * The name of a seat's pod and of its secret. The seat id makes it unique; project, app and version are for people, as
- * far as there is room.
- */
+/** The name of a seat's pod and secret. The seat id makes it unique; the rest is for people, as far as there is room. */
 export function podName(seatId: string, { projectId, names }: Pick<Workload, "projectId" | "names">): string {
   const room = MAX_NAME - seatId.length - 1;
   const end = names ? `-${dnsLabel(names.version, room)}` : "";
@@ -108,7 +91,6 @@ export function podOf(given: PodParts, ownerUid: string, order: SeatOrder, workl
   };
 }
 
-/** The name, labels and annotations of a seat's pod. */
 export function metadataOf({ whose, overrides }: PodParts, name: string, seatId: string, more: object = {}) {
   const labels = { ...overrides.labels, ...labelsOfSeat(whose, seatId), ...more };
   return { name, labels, annotations: overrides.annotations };
@@ -118,7 +100,6 @@ function labelsOfSeat({ installationId, nodeId }: Whose, seatId: string): Record
   return { ...labelsOf(installationId), [NODE]: nodeId, [SEAT]: seatId };
 }
 
-/** The spec of a seat's pod. */
 export function specOf(parts: PodParts, name: string, workload: Workload) {
   const { overrides } = parts;
   const sizeLimit = String(parts.maxScratchBytes);
@@ -157,14 +138,11 @@ export function specOf(parts: PodParts, name: string, workload: Workload) {
 /** The secret with a seat's order. It has the name of the pod, which owns it. */
 export function secretOf({ whose }: PodParts, pod: { name: string; uid: string }, order: SeatOrder): object {
   const { name, uid } = pod;
+  const labels = labelsOfSeat(whose, order.seatId);
   return {
     apiVersion: "v1",
     kind: "Secret",
-    metadata: {
-      name,
-      labels: labelsOfSeat(whose, order.seatId),
-      ownerReferences: [ownerOf("Pod", name, uid)],
-    },
+    metadata: { name, labels, ownerReferences: [ownerOf("Pod", name, uid)] },
     immutable: true,
     stringData: { "order.json": JSON.stringify(order) },
   };
@@ -275,7 +253,6 @@ function ownerOf(kind: string, name: string, uid: string): object {
   return { apiVersion: "v1", kind, name, uid };
 }
 
-/** The parts of pods that follow from the settings. */
 export function podPartsOf(
   settings: Settings,
   given: Pick<PodParts, "whose" | "python" | "image">,

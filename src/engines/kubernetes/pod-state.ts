@@ -54,27 +54,7 @@ const POD = z.object({
   ),
 });
 
-/** The status of a pod. */
-export type SeenPod = {
-  readonly name: string;
-  readonly uid: string;
-  readonly nodeId: string;
-  readonly seatId: string;
-  readonly isScheduled: boolean;
-  /** It was deleted, and exists until its machine has ended it. */
-  readonly isLeaving: boolean;
-  /** Its machine is still preparing volumes or network. */
-  readonly isBeingSetUp: boolean;
-  /** Its image was pulled, and its container has started. */
-  readonly hasStarted: boolean;
-  /** Its image by digest, with the repository if it came from one; null if unknown. */
-  readonly image: string | null;
-  readonly obstacle: string | null;
-  /** How it ended; null while it may still run, even on a machine that is not ready. */
-  readonly end: PodEnd | null;
-  /** Its container exited with 0. The phase of its pod follows later. */
-  readonly hasSucceeded: boolean;
-};
+export type SeenPod = NonNullable<ReturnType<typeof readPod>>;
 
 type PodEnd = { readonly kind: "memory" } | { readonly kind: "other"; readonly detail: string };
 
@@ -83,7 +63,7 @@ const IMAGE = /^(?:[\w.:/-]{1,400}@)?sha256:[0-9a-f]{64}$/;
 type Status = NonNullable<z.infer<typeof POD>["status"]>;
 
 /** Null for a pod that is not ours. */
-export function readPod(object: unknown): SeenPod | null {
+export function readPod(object: unknown) {
   const { success, data } = POD.safeParse(object);
   if (!success) return null;
   const { metadata, status = {} } = data;
@@ -93,13 +73,18 @@ export function readPod(object: unknown): SeenPod | null {
     uid: metadata.uid,
     nodeId: metadata.labels[NODE],
     seatId: metadata.labels[SEAT],
+    // It was deleted, and exists until its machine has ended it.
     isLeaving: metadata.deletionTimestamp !== undefined,
     isScheduled: isCondition(status, "PodScheduled", "True"),
+    // Its machine is still preparing volumes or network.
     isBeingSetUp: isCondition(status, "PodReadyToStartContainers", "False"),
+    // Its image was pulled, and its container has started.
     hasStarted: Boolean(state?.running ?? state?.terminated),
     image: imageOf(imageID),
     obstacle: obstacleOf(status),
+    // Null while it may still run, even on a machine that is not ready.
     end: endOf(status),
+    // The phase of the pod follows later.
     hasSucceeded: state?.terminated?.exitCode === 0,
   };
 }
@@ -108,7 +93,7 @@ function isCondition({ conditions = [] }: Status, type: string, is: "True" | "Fa
   return conditions.some((each) => each.type === type && each.status === is);
 }
 
-/** Some runtimes put a scheme before the name. */
+/** The image by digest, with the repository if it came from one; null if unknown. Some runtimes put a scheme first. */
 function imageOf(id: string): string | null {
   const name = id.split("://").at(-1) ?? "";
   return IMAGE.test(name) ? name : null;
@@ -131,7 +116,6 @@ function lastWords(text: string): string {
     : shown;
 }
 
-/** The end of a pod as an exit. */
 export function exitOf(end: PodEnd, limits: Limits): Exit {
   if (end.kind === "other") return ended(end.detail);
   return { detail: describeRunOut(limits), initFailure: null, isOutOfMemory: true };
@@ -195,10 +179,8 @@ function endBeside(status: Status): PodEnd | null {
   // Ends before the agent's start were failed starts of BuildKit. ISO times compare as texts.
   if (!startedAt || !ended?.finishedAt || ended.finishedAt <= startedAt) return null;
   if (ended.reason === "OOMKilled") return { kind: "memory" };
-  return {
-    kind: "other",
-    detail: join(`BuildKit ended (${describeExit(ended.exitCode, null)})`, ended.message),
-  };
+  const detail = join(`BuildKit ended (${describeExit(ended.exitCode, null)})`, ended.message);
+  return { kind: "other", detail };
 }
 
 const PLAIN: Readonly<Record<string, string>> = {

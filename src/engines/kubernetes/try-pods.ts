@@ -97,11 +97,7 @@ function partsOf(settings: Settings, python: string): PodParts {
 const ORDER = { seatId: "s-doctor", addresses: [], authority: "", ticket: "", graceMs: 0 };
 
 /** Why the cluster would not admit a pod that builds an image; null if it would. It is a dry run. */
-export async function refusalOfImagePod(
-  api: KubernetesApi,
-  settings: Settings,
-  python: string,
-): Promise<string | null> {
+export async function refusalOfImagePod(api: KubernetesApi, settings: Settings, python: string) {
   const workload = buildWorkload({ ...WISH, buildsImage: true });
   const body = podOf(partsOf(settings, python), NO_ID, ORDER, workload);
   try {

@@ -33,10 +33,7 @@ const LONGEST_WAIT_MS = 5_000;
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 const GONE = 410;
 
-/**
- * Follows all objects with a label: a list, then a watch from the list's version. A broken watch continues from the last
- * version that it saw. If the server no longer knows that version, there is a new list.
- */
+/** Follows all objects with a label: a list, then a watch. A broken watch continues, if need be after a new list. */
 export class Watch {
   readonly #watched: Watched;
   readonly #events: WatchEvents;

@@ -1,29 +1,28 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
-import type { LimitGroup } from "../../host/limits/limits.ts";
+import type { FolderName, LimitGroup } from "../../host/limits/limits.ts";
 import { startOf } from "../../host/interpreter.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
-import { LineCutter } from "../../kit/line-cutter.ts";
 import { NOTHING_SAID, parseAgentMessage, Questions } from "../agent/agent-messages.ts";
-import type { Ending, FolderName } from "../agent/agent-messages.ts";
-import { BadFrame } from "../protocol.ts";
+import type { Ending } from "../agent/agent-messages.ts";
+import { readFrames } from "../protocol.ts";
 import { packPlan, type Plan } from "./plan.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { below, isEmpty } from "../../host/processes.ts";
+import { below, isEmpty, killNow } from "../../host/processes.ts";
 
 export type AgentExit = Ending & { readonly code: number | null; readonly signal: string | null };
 
 type AgentStart = {
-  /** The interpreter of agents, an absolute path: the host's, and none that an app brings. */
+  /** The host's interpreter, an absolute path; never one that an app brings. */
   readonly python: string;
-  /** Its folder, by which the processes of a data directory can be found. Nothing there is imported. */
+  /** Identifies the processes of a data directory. Nothing is imported from there. */
   readonly cwd: string;
   readonly module: "local" | "watch";
   readonly input: string;
-  /** The group that it is in before it is given its input; null for none. */
+  /** The agent joins it before it gets its input. */
   readonly group?: LimitGroup | null;
-  /** One of the folders that it watches is too full. A watch does not end what writes to it. */
+  /** A watched folder is too full. A watch does not end the processes that write to it. */
   readonly onFull?: (name: FolderName) => void;
 };
 
@@ -33,9 +32,8 @@ const MAX_LINE_BYTES = 64 * 1024;
 const LAST_WORDS_MS = 2_000;
 
 /**
- * Starts an agent for a plan. Every process that runs what an app brings starts here: replicas, templates, servers, steps
- * of builds, file runs. When it exits, when it is ended and when the service dies, all it started dies too, daemons
- * included. It is in its group before it is told what to start. Throws if the process cannot be created at all.
+ * Starts an agent for a plan. Every process that runs code of an app starts here. All that it started, daemons included,
+ * dies when it exits, when it is ended and when the service dies. Throws if the process cannot be created at all.
  */
 export function startAgent(python: string, plan: Plan, clock: Clock, group: LimitGroup | null = null): Agent {
   const cwd = plan.walls?.reach.scratch ?? plan.cwd;
@@ -47,20 +45,20 @@ export function startWatch(start: Omit<AgentStart, "module" | "group">, clock: C
   return new Agent({ ...start, module: "watch" }, clock);
 }
 
-/** An agent of this machine that was started, with what it keeps. */
+/** An agent of this machine and the process that it keeps. */
 export class Agent {
   readonly pid: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** How it ended, which is how what it kept ended; rejects if the interpreter could not be run. */
+  /** How it ended, and so its process; rejects if the interpreter could not be run. */
   readonly exited: Promise<AgentExit>;
   readonly questions: Questions;
-  /** Ends it and everything below it, at once. */
-  readonly end: () => void;
   readonly #child: ChildProcess;
   readonly #channel: Socket;
   readonly #onFull: AgentStart["onFull"];
+  readonly #clock: Clock;
   #ending: Ending = NOTHING_SAID;
+  #isEnding = false;
 
   constructor({ python, cwd, module, input, group = null, onFull }: AgentStart, clock: Clock) {
     const child = spawn(python, startOf(`millrace_agent.${module}`), {
@@ -84,24 +82,23 @@ export class Agent {
     this.#channel = channel;
     this.#onFull = onFull;
     this.questions = new Questions(clock, (question) => this.#say(question));
-    const heard = this.#listen();
-    this.exited = this.#outlive(stdin, input, group, heard, clock);
+    this.#clock = clock;
+    this.exited = this.#outlive(stdin, input, group);
     // Nothing waits for the end of a watch, and one that cannot be started must not end the service.
     this.exited.catch(() => {});
-    this.end = agentEnd(child, this.exited, clock);
   }
 
-  /** Asks the process that it keeps to end by itself. */
+  /** Asks its process to end by itself. */
   askToEnd(): void {
     this.#say({ ask: {} });
   }
 
-  /** Tells it that a replica will call home with this ticket, which has a limit on memory of its own. */
+  /** Announces a replica, by its ticket, that has a memory limit of its own. */
   expectFork(ticket: string): void {
     this.#say({ fork: { ticket } });
   }
 
-  /** Has the process that calls home with this ticket get a file of the service's, open for reading. */
+  /** Passes a file of the service, open for reading, to the process with this ticket. */
   lend(ticket: string, file: string): void {
     this.#say({ lend: { ticket, path: file } });
   }
@@ -112,43 +109,50 @@ export class Agent {
     for (const pipe of [this.stdout, this.stderr, this.#child.stdin]) pipe?.destroy();
   }
 
-  #say(message: object): void {
-    if (this.#channel.writable) this.#channel.write(`${JSON.stringify(message)}\n`);
+  /** Ends it and everything below it. An app can stop the agent, and a stopped process takes only SIGCONT and SIGKILL. */
+  end(): void {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    this.#child.kill("SIGTERM");
+    this.#child.kill("SIGCONT");
+    const timer = this.#clock.after(KEEPER_GRACE_MS, () => void killTree(this.#child));
+    const cancel = (): void => timer.cancel();
+    this.exited.then(cancel, cancel);
   }
 
-  /** Resolves when nothing more comes. */
+  #say(message: object): boolean {
+    const { writable } = this.#channel;
+    if (writable) this.#channel.write(`${JSON.stringify(message)}\n`);
+    return writable;
+  }
+
   #listen(): Promise<void> {
     const channel = this.#channel;
-    const cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES }, (line, isPiece) => {
-      if (isPiece) throw new BadFrame("a line that is too long");
+    const hear = (line: Buffer): void => {
       const message = parseAgentMessage(line);
       if ("seen" in message) this.questions.answer(message.seen);
       else if ("at" in message) this.questions.answer(message.at);
       else if ("full" in message) this.#onFull?.(message.full);
       else this.#ending = message.exited;
-    });
+    };
     channel.on("error", () => {});
-    channel.on("data", (data: Buffer) => {
-      try {
-        cutter.push(data);
-        cutter.cut(() => true);
-      } catch {
+    readFrames(
+      channel,
+      MAX_LINE_BYTES,
+      () => channel.destroyed,
+      hear,
+      () => {
         // An agent never says that, so something else has.
         this.#child.kill("SIGKILL");
         channel.destroy();
-      }
-    });
+      },
+    );
     return new Promise((resolve) => void channel.once("close", () => resolve()));
   }
 
-  async #outlive(
-    stdin: Writable,
-    input: string,
-    group: LimitGroup | null,
-    heard: Promise<void>,
-    clock: Clock,
-  ): Promise<AgentExit> {
+  async #outlive(stdin: Writable, input: string, group: LimitGroup | null): Promise<AgentExit> {
     const child = this.#child;
+    const heard = this.#listen();
     stdin.on("error", () => {}); // It died before it read: its exit tells.
     const { promise, resolve, reject } = Promise.withResolvers<Pick<AgentExit, "code" | "signal">>();
     // `exit`, not `close`: something the app started may hold the pipes open.
@@ -164,7 +168,7 @@ export class Agent {
     });
     try {
       const exit = await promise;
-      await withTimeout(LAST_WORDS_MS, heard, clock);
+      await withTimeout(LAST_WORDS_MS, heard, this.#clock);
       return { ...exit, ...this.#ending };
     } finally {
       this.questions.giveUp();
@@ -173,29 +177,12 @@ export class Agent {
   }
 }
 
-/** How long a keeper has to kill what is below it before that is done from here. */
+/** How long a keeper may take to kill the processes below it; then the service does. */
 export const KEEPER_GRACE_MS = 5_000;
 /** A killed process takes a moment to disappear. */
 const PAUSE_MS = 10;
 /** Two seconds: past that something forks faster than it is killed, or the kernel holds it. */
 const MAX_ROUNDS = 200;
-
-/**
- * Gives a function that ends a keeper and everything below it, whether the keeper helps or not: an app can stop
- * the processes above it, and a process that is stopped takes no signal but SIGCONT and SIGKILL.
- */
-function agentEnd(child: ChildProcess, exited: Promise<unknown>, clock: Clock): () => void {
-  let isAsked = false;
-  return () => {
-    if (isAsked) return;
-    isAsked = true;
-    child.kill("SIGTERM");
-    child.kill("SIGCONT");
-    const timer = clock.after(KEEPER_GRACE_MS, () => void killTree(child));
-    const cancel = (): void => timer.cancel();
-    exited.then(cancel, cancel);
-  };
-}
 
 /**
  * The keeper goes last: while it lives, it adopts orphans, which are found there. It is stopped so that it reaps no child
@@ -205,7 +192,7 @@ async function killTree(keeper: ChildProcess): Promise<void> {
   if (!isOver(keeper)) keeper.kill("SIGSTOP");
   let before = below(keeper.pid ?? 0);
   for (let round = 0; round < MAX_ROUNDS && !isOver(keeper); round++) {
-    for (const pid of before.living) kill(pid);
+    for (const pid of before.living) killNow(pid);
     await sleep(PAUSE_MS);
     const now = below(keeper.pid ?? 0);
     if (isEmpty(before, now)) break;
@@ -216,12 +203,4 @@ async function killTree(keeper: ChildProcess): Promise<void> {
 
 function isOver({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid === undefined || exitCode !== null || signalCode !== null;
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // Gone, or owned by another user: a setuid program that the app has called.
-  }
 }

@@ -1,11 +1,5 @@
-import {
-  type Engine,
-  type InitFailure,
-  type StartedServer,
-  type Workload,
-  STOPPED,
-  cannotStart,
-} from "../engine.ts";
+import { STOPPED, cannotStart } from "../engine.ts";
+import type { Engine, InitFailure, StartedServer, Workload } from "../engine.ts";
 import { withPort } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
@@ -44,9 +38,6 @@ function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvent
         // The host may have Python under another name, and the app's own version matters.
         program: PYTHON_NAMES.has(program) ? python.program : program,
         args,
-        order: null,
-        // A server does not call home.
-        home: null,
         // Set after the app's own variables: a secret named PORT must not win.
         fixed: { PORT: String(port) },
         server: { own: port, declared: command.port },
@@ -72,7 +63,7 @@ function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvent
   });
 }
 
-/** What an app's processes run on, or why they may not run here. Later where the host has to be searched for it. */
+/** The Python of an app, or why the app may not run here. A promise if the host has to be searched. */
 function appInterpreter(
   { python: own, dataDir, network }: Pick<ProcessHost, "python" | "dataDir" | "network">,
   workload: Workload,

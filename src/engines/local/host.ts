@@ -10,40 +10,33 @@ import { artifactFolders, storageFolder } from "../../host/data-folders.ts";
 import { type InitFailure, type Workload, cannotStart } from "../engine.ts";
 import { existsSync, readlinkSync } from "node:fs";
 
-/** What of a machine its seats have to know. */
+/** The machine, as its seats need it. */
 export type ProcessHost = {
   /** The interpreter for apps that ask for no other. */
   readonly python: string;
   /** Where bundles, environments and storage are. */
   readonly dataDir: string;
-  /** What apps live behind; null for nothing. */
+  /** The level of the walls around apps; null for none. */
   readonly level: WallLevel | null;
-  /** What they may read of it, beyond what every program needs; absent for nothing. */
+  /** Additional files that apps may read. */
   readonly reads?: readonly string[];
-  /** What it can hold them to; absent for nothing. */
   readonly limits?: AppLimits;
   readonly network: NetworkWall;
-  /** The projects' folders, and who their processes run as. */
   readonly storage: Pick<StorageFolders, "userOf">;
-  /** For apps that are servers of their own; one set for all engines, or two servers would get the same. */
+  /** One set for all engines, or two servers would get the same port. */
   readonly ports: Ports;
   readonly clock: Clock;
 };
 
-/** Where what a workload names is on this machine. */
 export type WorkloadFolders = AppFolders & { readonly bundle: string };
 
-/** Finds what a workload names below the data directory. */
 export function foldersOf(workload: Workload, dataDir: string): WorkloadFolders {
   return { ...artifactFolders(workload, dataDir), storage: storageFolder(workload.projectId, dataDir) };
 }
 
 const REPAIR = "run `millrace doctor --repair`, or deploy the app again";
 
-/**
- * Why a version's processes cannot be started: its bundle, its packages or its Python is not there. Null when all
- * are. It is told to callers: folders are named from the data directory on.
- */
+/** Why a version cannot start: a file is missing; null if all are there. Callers see it, so it names no absolute folders. */
 export function whatIsMissing(
   python: string,
   { bundle, environment }: Pick<WorkloadFolders, "bundle" | "environment">,

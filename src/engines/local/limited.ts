@@ -1,24 +1,21 @@
 import { type AppLimits, describeRunOut, type LimitGroup, type Limits } from "../../host/limits/limits.ts";
 import { isBelow, readStat } from "../../host/processes.ts";
+import type { Questions } from "../agent/agent-messages.ts";
 import { type Exit, type Started, describeExit } from "../engine.ts";
 
-/** Why all of a seat was ended, if it was; for people. */
+/** Why the agent ended a whole seat, if it did; for people. */
 export type Verdict = { why: string | null };
 
-export type Held = {
-  readonly group: LimitGroup;
-  readonly limits: Limits;
-  readonly verdict: Verdict;
-};
+export type Held = { readonly group: LimitGroup; readonly limits: Limits; readonly verdict: Verdict };
 
 export type HeldFork = Held & {
   /** The process of ours that every fork is below. */
   readonly ancestor: number;
-  /** What this machine calls a process that knows itself by that number; 0 for none. Absent where both are the same. */
+  /** Translates a process's own id to the id on this machine; 0 for none. Absent if both are the same. */
   readonly hostPid?: (pid: number) => number;
 };
 
-/** Makes a group; null where the kernel gives none. If it fails, whatever is put into it ends: it must not run without limits. */
+/** Makes a group; null if the kernel gives none. After a failure, `add` rejects: the process must not run without limits. */
 export function hold(host: AppLimits, limits: Limits, verdict: Verdict): Held | null {
   try {
     const group = host.group(limits);
@@ -43,11 +40,11 @@ async function confine(told: number, { group, ancestor, hostPid }: HeldFork): Pr
   const pid = hostPid ? hostPid(told) : told;
   let isOwn: boolean;
   try {
-    isOwn = isBelow(readStat(`${pid}`, "/proc"), ancestor, "/proc");
+    isOwn = isBelow(readStat(pid), ancestor);
   } catch {
     return; // It has ended.
   }
-  // An app may tell whatever pid it likes, where no agent tells it.
+  // Without an agent that reports it, an app could name any pid.
   if (!isOwn) throw new Error(`a replica says that its process is ${told}, which is none of its app`);
   await group.add(pid);
 }
@@ -59,26 +56,21 @@ export async function endOf(exited: Promise<Exit>, held: Held): Promise<Exit> {
   return exit;
 }
 
-/** How a process of a group ended, if its limits have ended it. */
+/** Adds to the exit of a process in a group whether its limits ended it. */
 export function judge(exit: Exit, { group, limits, verdict }: Held): Exit {
-  // First: what it was ended for now, while its memory may have run out long ago, in a child that it did without.
+  // First the current reason: its memory may have run out long ago, in a child.
   if (verdict.why !== null) return { ...exit, detail: verdict.why };
   return group.ranOut() ? { ...exit, detail: describeRunOut(limits), isOutOfMemory: true } : exit;
 }
 
 const KILLED = describeExit(null, "SIGKILL");
 
-/** Explains the ends of forks: if an agent or the kernel ends one of them for its memory, the exit code does not say so. */
-export function explainer(
-  limits: Limits,
-  verdict: () => string | null,
-  memoryDeaths: () => Promise<number>,
-): (exit: Exit) => Promise<Exit> {
+/** Explains the exits of forks: the exit code does not say that a fork was ended for its memory. */
+export function explainer(limits: Limits, verdict: Verdict, questions: Questions) {
   let known = 0;
-  return async (exit) => {
-    const why = verdict();
-    if (why !== null) return { ...exit, detail: why };
-    if (exit.detail !== KILLED || (await memoryDeaths()) <= known) return exit;
+  return async (exit: Exit): Promise<Exit> => {
+    if (verdict.why !== null) return { ...exit, detail: verdict.why };
+    if (exit.detail !== KILLED || (await questions.memoryDeaths()) <= known) return exit;
     known += 1;
     return { ...exit, detail: describeRunOut(limits), isOutOfMemory: true };
   };

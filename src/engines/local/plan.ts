@@ -2,7 +2,7 @@ import { PYTHON_DIR } from "../../config/package-files.ts";
 import type { Watched } from "../../host/limits/limits.ts";
 import type { Reach, WalledHost } from "../../host/walls/walls.ts";
 
-/** What the app's harness is told in place of an address: it asks its agent for its connections. */
+/** In place of an address: the harness asks its agent for its connections. */
 export const DOOR_ADDRESS = "door";
 
 /** The kernel takes no longer argument or variable, with its end. */
@@ -10,20 +10,19 @@ const MAX_STRING_BYTES = 128 * 1024;
 
 /** What an agent is to start, and what it watches. */
 export type Plan = {
-  /** The app's interpreter, or another program, and what comes after it. */
   readonly program: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** One line for its stdin; null for a program that is told nothing there. */
-  readonly order: string | null;
-  /** Where the service listens for it; null for a program that does not call home. */
-  readonly home: string | null;
-  readonly input: string | null;
+  /** One line for its stdin. */
+  readonly order?: string | null;
+  /** Where the service listens for it, if it calls home. */
+  readonly home?: string | null;
+  readonly input?: string | null | undefined;
   readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
   readonly watched: Watched | null;
-  /** The port that a server was given, and the one that its author wrote; null for what is no server. */
-  readonly server: { readonly port: number; readonly authored: number } | null;
+  /** The port that a server was given, and the one that its author wrote. */
+  readonly server?: { readonly port: number; readonly authored: number } | null;
 };
 
 type Field = readonly [name: string, value: string];
@@ -75,8 +74,10 @@ function watchFields({ memoryBytes, folders, checksStorage }: Watched): Field[] 
   ];
 }
 
-function present(fields: Readonly<Record<string, string | number | true | null>>): Field[] {
-  return Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]));
+function present(fields: Readonly<Record<string, string | number | true | null | undefined>>): Field[] {
+  return Object.entries(fields).flatMap(([name, value]) =>
+    value === null || value === undefined ? [] : [[name, String(value)]],
+  );
 }
 
 /** A zero byte would be the start of another field, of the app's choosing. */

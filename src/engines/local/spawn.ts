@@ -18,23 +18,23 @@ export type ProcessStart = HeldStart & {
 };
 
 export type StartedProcess = Started & {
-  /** How much memory it holds, as the kernel reports it; what an app says about itself does not count. */
+  /** Its memory as the kernel reports it. */
   residentBytes(): Promise<number>;
-  /** What the replica with that ticket, which it forks next, is held to; null where its agent sees to all of that. */
+  /** The limits of the replica with that ticket, which it forks next; null if its agent enforces all of them. */
   holdFork?(ticket: string): HeldFork | null;
-  /** How a replica ended that it had forked, if more is known of that than its code. */
+  /** Adds the known reason to the exit of a forked replica. */
   explain?(exit: Exit): Promise<Exit>;
-  /** It is told that the app has been imported, for those who measure starts. */
+  /** Notes that the app was imported, to measure starts. */
   noteImported?(): void;
 };
 
-/** Starts a template or a replica, which calls home; what it says before that is told as lines. */
+/** Starts a template or replica, which calls home. Its earlier output is reported as lines. */
 export type Spawn = (start: ProcessStart, clock: Clock, events: OutputEvents) => StartedProcess;
 
 /** Starts an agent and, below it, a template or a replica. */
 export const spawnPython: Spawn = (start, clock, events) => {
   const { workload, folders, tickets, limits, address, walls } = start;
-  // In a namespace of its own the first process is a keeper; elsewhere the agent is.
+  // In a namespace of its own the first process is the keeper, otherwise the agent.
   const isKept = walls?.level !== "userns" && walls?.level !== "uid";
   const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept);
   const program = { program: start.python.program, args: ["-c", START], order, home: address };
@@ -56,15 +56,10 @@ export const spawnPython: Spawn = (start, clock, events) => {
       const fork = limits && hold(limits, workload.limits, verdict);
       return fork && { ...fork, ancestor: agent.pid };
     },
-    explain: explainer(
-      workload.limits,
-      () => verdict.why,
-      () => questions.memoryDeaths(),
-    ),
+    explain: explainer(workload.limits, verdict, questions),
   };
 };
 
-/** What the harness is told, as one line. */
 export function orderOf(
   workload: Workload,
   { bundle }: WorkloadFolders,

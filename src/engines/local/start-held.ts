@@ -12,7 +12,6 @@ import { foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from
 import { endOf, type Held, hold, type Verdict } from "./limited.ts";
 import type { Plan } from "./plan.ts";
 
-/** Something of an app that is to be started. */
 export type HeldStart = {
   readonly agentPython: string;
   readonly python: AppPython;
@@ -22,7 +21,6 @@ export type HeldStart = {
   readonly limits: AppLimits | null;
 };
 
-/** What is to be started of a workload on this machine. */
 export function heldStart(host: ProcessHost, workload: Workload, python: AppPython): HeldStart {
   const { python: agentPython, dataDir, level, reads = [], network, storage, limits = null } = host;
   const user = storage.userOf(workload.projectId);
@@ -30,14 +28,13 @@ export function heldStart(host: ProcessHost, workload: Workload, python: AppPyth
   return { agentPython, python, workload, folders: foldersOf(workload, dataDir), walls, limits };
 }
 
-/** What of a plan is not the same for everything of an app. */
+/** The parts of a plan that differ between the processes of an app. */
 export type HeldProgram = Pick<Plan, "program" | "args" | "order" | "home"> & {
-  /** Variables that stay as they are, whatever the app says. */
+  /** Variables that the app cannot replace. */
   readonly fixed?: Readonly<Record<string, string>>;
   readonly server?: ServerPorts | null;
 };
 
-/** What was started, and what it is held to; null for nothing. */
 export type HeldProcess = {
   readonly agent: Agent;
   readonly exited: Promise<Exit>;
@@ -81,14 +78,13 @@ export function startHeld(
   return { agent, exited, held, verdict };
 }
 
-/** How it ended, if all of it was ended for a reason. */
 function withVerdict(exit: Exit, { why }: Verdict): Exit {
   return why === null ? exit : { ...exit, detail: why };
 }
 
 function planOf(
   { python, workload, folders, walls, limits }: HeldStart,
-  { program, args, order, home, fixed = {}, server = null }: HeldProgram,
+  { program, args, fixed = {}, server = null, ...told }: HeldProgram,
   scratch: string | null,
 ): Plan {
   const written = { scratch: scratch === null ? [] : [scratch], storage: folders.storage };
@@ -109,9 +105,7 @@ function planOf(
     args,
     cwd: folders.bundle,
     env: { ...appEnvironment(process.env, variables), ...fixed },
-    order,
-    home,
-    input: null,
+    ...told,
     walls: behind,
     watched: limits && limits.watched(workload.limits, written),
     server: server && { port: server.own, authored: server.declared },
@@ -122,7 +116,7 @@ function exitOf({ code, signal, isOutOfMemory }: AgentExit, start: HeldStart): E
   const { python, workload, folders, walls } = start;
   if (isOutOfMemory) return { ...ended(describeRunOut(workload.limits)), isOutOfMemory };
   const hidden = hiddenPython(python, code, walls);
-  // It is the agent that starts, and its child that finds nothing there.
+  // The agent starts anyway: its child does not find the program.
   const missing = whatIsMissing(python.program, folders) ?? (hidden === null ? null : cannotStart(hidden));
   return { detail: describeExit(code, signal), initFailure: code === 0 ? null : missing };
 }

@@ -11,20 +11,19 @@ import { readPaced } from "../../host/read-paced.ts";
 
 /** How long output may come after the end: only what another user runs can still hold the pipes. */
 const LATE_OUTPUT_MS = 5_000;
-/** How an agent tells of SIGKILL. */
+/** How an agent reports SIGKILL. */
 const KILLED = 137;
 
-/** A program that is to run to its end. */
 export type Program = {
   /** Absolute: it is not looked for on the path. */
   readonly program: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What its descriptor 3 gives it, for what must not be seen on a command line; without it there is none. */
+  /** Its descriptor 3, for values that must not be visible on a command line. */
   readonly input?: string;
   readonly onLine: (text: string, stream: LogStream) => void;
-  /** What it may reach where it lives behind walls, which is also where it starts; null for all the service can. */
+  /** Its walls, and the folder in which it starts; null for none. */
   readonly walls: { readonly host: WalledHost; readonly reach: Omit<Reach, "memoryBytes"> } | null;
   /** The limits of it and all it starts; null for none. */
   readonly held: {
@@ -38,7 +37,7 @@ export type ProgramEnd = {
   readonly code: number;
   /** For people: "exit code 3". */
   readonly detail: string;
-  /** The last error it told, with the lines that explain it, or else its last line; on one line. */
+  /** The last error that it printed, with its explanation, or else its last line. */
   readonly lastWords: string;
 };
 
@@ -62,12 +61,9 @@ export async function runProgram(
     args: program.args,
     cwd: walls?.reach.folders.bundle ?? program.cwd,
     env: program.env,
-    order: null,
-    home: null,
-    input: program.input ?? null,
+    input: program.input,
     walls: walls && { ...walls, reach: { ...walls.reach, memoryBytes: held?.limits.memoryBytes ?? null } },
     watched: held && held.host.watched(held.limits, held.folders),
-    server: null,
   };
   let agent: Agent;
   try {
@@ -105,10 +101,7 @@ const MAX_LINE_BYTES = 16 * 1024;
 /** Builds and file runs share one turn, next to those of the apps. */
 const OWNER = "builds";
 
-/**
- * Reads what a process prints to its end, line by line; a carriage return ends a line too, as progress bars use
- * it. A process that prints faster than the pace of all reading waits for us.
- */
+/** Reads a process's output to its end, by lines; a carriage return ends a line too, as progress bars use it. */
 export async function readLines(stream: Readable, onLine: (text: string) => void): Promise<void> {
   const cutter = new LineCutter({ maxBytes: MAX_LINE_BYTES, endsAtReturn: true }, (bytes) =>
     onLine(bytes.toString("utf8")),
@@ -122,10 +115,7 @@ const DECORATION = /^[\s×╰├│─▶]+/;
 const MAX_LAST_WORDS = 4;
 const MAX_LAST_CHARS = 1_000;
 
-/**
- * Why a program failed, by what it printed: the last error it told, with the lines that explain it, or else its last
- * line. Of two streams it is never sure which line came first, so each is judged by itself, and stderr goes first.
- */
+/** The last error in a program's output, or its last line. The order across the two streams is unknown: stderr goes first. */
 export class LastWords {
   readonly #heard = { stderr: new Heard(), stdout: new Heard() };
 

@@ -61,10 +61,7 @@ export class StorageHelper {
     this.#lane = new FairLane(LIMITS, parts.clock);
   }
 
-  /**
-   * Carries out an operation and resolves with its answer; `source` is a file of the service's that it may read. Rejects
-   * with the file system's error, or `RefusedPath`. Cleaning up goes on after that.
-   */
+  /** Carries out an operation, which may read the file `source`. Rejects with the file system's error, or `RefusedPath`. */
   async ask(projectId: string, order: StorageOrder, source: string | null = null): Promise<unknown> {
     const { socket, done } = await this.#begin(projectId, order, source);
     readToEnd(socket);
@@ -72,18 +69,13 @@ export class StorageHelper {
   }
 
   /** The same for an operation that gives bytes, after its answer. `end` cancels it. */
-  async stream(
-    projectId: string,
-    order: StorageOrder,
-  ): Promise<{ readonly rest: Readable; readonly end: () => void }> {
+  async stream(projectId: string, order: StorageOrder) {
     const { socket } = await this.#begin(projectId, order, null);
-    return { rest: socket, end: () => void socket.destroy() };
+    const rest: Readable = socket;
+    return { rest, end: () => void socket.destroy() };
   }
 
-  /**
-   * Ends all helpers, with what they are doing: what is left to remove is removed by a later operation. Operations that
-   * have not begun are refused.
-   */
+  /** Ends all helpers with their operations, whose leftovers a later operation removes. Refuses operations from then on. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     const living = [...this.#living];
@@ -105,7 +97,7 @@ export class StorageHelper {
       throw error;
     }
     socket.once("close", leave);
-    // As long as there is a listener, Node keeps what is unread when the process ends.
+    // While there is a listener, Node keeps unread data when the process ends.
     socket.on("readable", keep);
     const answer = await answerOn(socket).catch((error: unknown) => {
       // It is not read any more, and would keep its place in the lane.
@@ -143,7 +135,6 @@ export class StorageHelper {
 
 /** One project's helper: an agent, and below it the process of the project's user that forks for each operation. */
 class ProjectHelper {
-  /** Resolves when nothing of it is left. */
   readonly exited: Promise<void>;
   readonly #parts: HelperParts;
   readonly #projectId: string;
@@ -182,18 +173,16 @@ class ProjectHelper {
       () => null,
       () => null, // An operation that does not begin tells of it.
     );
-    this.exited = this.#clear(() => {
-      home.forget(ticket);
-      connected.resolve(null);
-    });
+    this.exited = this.#outlive(ticket, connected);
     this.#idle = clock.after(HELPER_IDLE_MS, () => this.end());
   }
 
-  async #clear(forget: () => void): Promise<void> {
+  async #outlive(ticket: string, connected: PromiseWithResolvers<Socket | null>): Promise<void> {
     await this.#gone;
     this.#isEnding = true;
     this.#idle?.cancel();
-    forget();
+    this.#parts.home.forget(ticket);
+    connected.resolve(null);
     await removeScratch(this.#scratch);
   }
 
@@ -280,10 +269,8 @@ class ProjectHelper {
       env: {},
       order: JSON.stringify({ ticket, root: realpathSync(storage) }),
       home: home.address,
-      input: null,
       walls: { host: { level: "uid", dataDir, user, reads: [] } as const, reach },
       watched: null,
-      server: null,
     };
     return startAgent(python, plan, clock);
   }

@@ -3,9 +3,7 @@ import { z } from "zod";
 import { sendPatiently, readJson } from "../cluster-request.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 
-/** Between two bytes, and until the first. */
 const SILENCE_MS = 30_000;
-/** For a whole answer. */
 const ANSWER_MS = 120_000;
 /** The log of a job is the longest. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -18,12 +16,8 @@ const JOB = z.object({
 const VERSION = z.object({ ray_version: z.string().max(100) });
 const LOGS = z.object({ logs: z.string() });
 
-export type Job = {
-  readonly isOver: boolean;
-  readonly message: string;
-};
+export type Job = { readonly isOver: boolean; readonly message: string };
 
-/** Ray has refused a request. */
 export class RayRefusal extends Error {
   readonly status: number;
 
@@ -33,16 +27,12 @@ export class RayRefusal extends Error {
     this.status = status;
   }
 
-  /** The token is missing or wrong. */
   get isUnauthorized(): boolean {
     return this.status === 401 || this.status === 403;
   }
 }
 
-/**
- * The Jobs API of a Ray cluster, with limits on time and size. It does not retry. It does not use `fetch`, whose headers
- * look like a browser's to the dashboard, which answers 405.
- */
+/** The Jobs API of Ray. It does not retry. It avoids `fetch`: its headers look like a browser's, which the dashboard refuses. */
 export class JobsApi {
   readonly address: string;
   readonly #token: () => string | null;
@@ -75,7 +65,6 @@ export class JobsApi {
     });
   }
 
-  /** A job's status; null if Ray does not know it. */
   async look(id: string): Promise<Job | null> {
     const found = await this.#seek("GET", pathOf(id));
     if (found === null) return null;
@@ -127,16 +116,13 @@ export class JobsApi {
 }
 
 /** The API of the cluster in the settings. Throws if they name none. */
-export function openJobsApi({
-  rayAddress,
-  rayTokenFile: file,
-}: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
+export function openJobsApi(settings: Pick<Settings, "rayAddress" | "rayTokenFile">): JobsApi {
+  const { rayAddress, rayTokenFile: file } = settings;
   if (rayAddress === null)
     throw new Error("engine = ray needs MILLRACE_RAY_ADDRESS, the address of the Ray dashboard");
   return new JobsApi(rayAddress, () => (file === null ? null : readFileSync(file, "utf8").trim()));
 }
 
-/** Describes a failed request. */
 export function describeRayTrouble(error: unknown): string {
   if (error instanceof RayRefusal) return error.message;
   return words(`Ray cannot be reached: ${(error as Error).message}`);

@@ -6,14 +6,8 @@ import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
 import { type Workload, type Exit, ended, describeExit, refused } from "../engine.ts";
 import { SeatLine } from "../agent/seat-line.ts";
-import type {
-  AdoptedSeat,
-  PlaceHome,
-  PlacedSeat,
-  SeatOrder,
-  SeatPlace,
-  SeatPlaceEvents,
-} from "../agent/seat-place.ts";
+import type { AdoptedSeat, PlaceHome, PlacedSeat, SeatOrder, SeatPlace } from "../agent/seat-place.ts";
+import type { SeatPlaceEvents } from "../agent/seat-place.ts";
 import { needsOf, supervisorReader, type Needs, type SeatEnd } from "./supervisor-messages.ts";
 import { packJob, SupervisorJob } from "./supervisor-job.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
@@ -82,12 +76,7 @@ export class RayPlace implements SeatPlace {
     return this.#open(seatId, placeName.slice(0, placeName.indexOf("/")), null, events);
   }
 
-  #open(
-    seatId: string,
-    namespace: string,
-    start: RaySeatParts["start"],
-    events: SeatPlaceEvents,
-  ): PlacedSeat {
+  #open(seatId: string, namespace: string, start: RaySeatParts["start"], events: SeatPlaceEvents): RaySeat {
     const seat = new RaySeat({
       seatId,
       namespace,
@@ -180,7 +169,6 @@ export class RayPlace implements SeatPlace {
   }
 }
 
-/** An actor, and what its place does for it. */
 type RaySeatParts = {
   readonly seatId: string;
   readonly namespace: string;
@@ -192,7 +180,6 @@ type RaySeatParts = {
   readonly trouble: () => string | null;
   readonly onBegun: () => void;
   readonly onGone: () => void;
-  /** The actor was left to another service. */
   readonly onLeft: () => void;
 };
 
@@ -209,10 +196,10 @@ const RAY_SEAT_MOVES: Moves<SeatState, "begin" | "end"> = {
 
 class RaySeat implements PlacedSeat {
   readonly placeName: string;
-  readonly exited: Promise<Exit>;
+  readonly #exited = Promise.withResolvers<Exit>();
+  readonly exited = this.#exited.promise;
   isKilled = false;
   readonly #parts: RaySeatParts;
-  readonly #resolve: (exit: Exit) => void;
   #state: SeatState;
   #why: string | null = null;
 
@@ -220,9 +207,6 @@ class RaySeat implements PlacedSeat {
     this.#parts = parts;
     this.#state = parts.start ? "waiting" : "begun";
     this.placeName = `${parts.namespace}/${parts.seatId}`;
-    const { promise, resolve } = Promise.withResolvers<Exit>();
-    this.exited = promise;
-    this.#resolve = resolve;
   }
 
   ask(): void {
@@ -273,7 +257,7 @@ class RaySeat implements PlacedSeat {
 
   #end(exit: Exit): void {
     if (!this.#move("end")) return;
-    this.#resolve(exit);
+    this.#exited.resolve(exit);
     this.#parts.onGone();
   }
 

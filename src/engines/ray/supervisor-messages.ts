@@ -31,7 +31,6 @@ const MESSAGE = z.union([
   }),
 ]);
 
-/** A message of a supervisor. */
 export type SupervisorMessage = z.infer<typeof MESSAGE>;
 
 /** How an actor ended: by its agent's exit code, or why without one. */

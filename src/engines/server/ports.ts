@@ -3,16 +3,9 @@ import { createServer } from "node:net";
 import { type PortRange, SERVER_PORTS } from "../../host/walls/network.ts";
 import { once } from "node:events";
 
-/** Reserves ports for servers. */
-export type PortSource = {
-  take(): Promise<number | null>;
-  giveBack(port: number): void;
-};
+export type PortSource = { take(): Promise<number | null>; giveBack(port: number): void };
 
-/**
- * The ports that are reserved for servers. They are given out in turn, because connections that have just
- * closed may hold a port for a minute.
- */
+/** The ports that are reserved for servers, in turn: connections that have just closed may hold a port for a minute. */
 export class Ports implements PortSource {
   readonly #range: PortRange;
   readonly #given = new Set<number>();
@@ -78,10 +71,7 @@ export function withPortVariable(entrypoint: readonly string[], port: number): s
   return entrypoint.map((word) => word.replace(PORT_VARIABLE, String(port)));
 }
 
-/**
- * A server's command with the replica's port in place of its author's, and with the loopback address in place of all
- * addresses: on those, anyone could call the server without a token.
- */
+/** A server's command with its own port, and loopback in place of all addresses: there it could be called without a token. */
 export function withPort(entrypoint: readonly string[], authored: number, port: number): string[] {
   let before = "";
   return entrypoint.map((word, index) => {

@@ -1,13 +1,6 @@
 import { type AppPython, PYTHON_ELSEWHERE } from "../../host/app-python.ts";
-import {
-  type Engine,
-  type Exit,
-  type InitFailure,
-  type Seat,
-  type SeatOwner,
-  type Workload,
-  STOPPED,
-} from "../engine.ts";
+import { STOPPED } from "../engine.ts";
+import type { Engine, Exit, InitFailure, Seat, SeatOwner, Workload } from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
@@ -15,7 +8,6 @@ import { heldStart } from "../local/start-held.ts";
 import { type IdleTemplates, TemplateLine } from "./template-line.ts";
 import { deferred, type Spawn, type StartedProcess, type Tickets } from "../local/spawn.ts";
 
-/** What all seats of a machine share. */
 type SeatParts = ProcessHost & {
   readonly idle: IdleTemplates;
   readonly spawn: Spawn;

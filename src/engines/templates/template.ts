@@ -1,18 +1,12 @@
 import { z } from "zod";
 import type { Socket } from "node:net";
 import { KEEPER_GRACE_MS } from "../local/agent.ts";
-import {
-  describeExit,
-  type Exit,
-  type InitFailure,
-  type ReplicaStart,
-  type Started,
-  ended,
-} from "../engine.ts";
+import { describeExit, ended } from "../engine.ts";
+import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
-import { LineCutter } from "../../kit/line-cutter.ts";
 import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
-import { BadFrame, functions, initFailure, type Moves, parseJson, pid, WIRE_LIMITS } from "../protocol.ts";
+import { BadFrame, functions, initFailure, type Moves, parseJson, pid } from "../protocol.ts";
+import { readFrames, WIRE_LIMITS } from "../protocol.ts";
 
 const MAX_EXIT_CODE = 255;
 const reason = z.string().max(1_000).nullable();
@@ -29,7 +23,6 @@ const templateMessage = z.union([
 ]);
 type TemplateMessage = z.output<typeof templateMessage>;
 
-/** Parses a line of a template. */
 export function parseTemplateMessage(line: Buffer): TemplateMessage {
   return parseJson("a line", templateMessage, line);
 }
@@ -47,7 +40,6 @@ const TEMPLATE_MOVES: Moves<TemplatePhase, string> = {
   failed: {},
 };
 
-/** What a template's owner learns from it. */
 export type TemplateEvents = {
   /** It has imported the app; `forks` says whether it forks or becomes a replica. */
   onReady(forks: boolean): void;
@@ -69,10 +61,6 @@ export class Template {
   readonly #clock: Clock;
   readonly #events: TemplateEvents;
   readonly #children = new Map<string, (exit: Exit) => void>();
-  readonly #cutter = new LineCutter({ maxBytes: WIRE_LIMITS.helloBytes }, (line, isPiece) => {
-    if (isPiece) throw new BadFrame(`a line of more than ${WIRE_LIMITS.helloBytes} bytes`);
-    this.#hear(parseTemplateMessage(line));
-  });
   /** Replicas that it was asked to fork and has not. */
   readonly #unborn = new Set<string>();
   /** Checked while it owes a fork, whose announcement proves that it is alive. */
@@ -113,15 +101,13 @@ export class Template {
       this.#homeClosed.resolve();
       this.#lose().catch((error: unknown) => this.#events.onError(error));
     });
-    socket.on("data", (data: Buffer) => {
-      if (this.#hasFailed) return;
-      try {
-        this.#cutter.push(data);
-        this.#cutter.cut(() => !this.#hasFailed);
-      } catch (error) {
-        this.#fail(error);
-      }
-    });
+    readFrames(
+      socket,
+      WIRE_LIMITS.helloBytes,
+      () => this.#hasFailed,
+      (line) => this.#hear(parseTemplateMessage(line)),
+      (error) => this.#fail(error),
+    );
     socket.resume();
   }
 

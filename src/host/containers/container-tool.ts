@@ -4,10 +4,8 @@ import path from "node:path";
 import { promisify } from "node:util";
 import type { Settings } from "../../config/setting-keys.ts";
 
-/** The container engine of this host. */
 export type ContainerTool = {
   readonly kind: "podman" | "docker";
-  /** Absolute. */
   readonly program: string;
   readonly version: string;
   /** Root in its containers is the service's own user outside. */
@@ -18,10 +16,8 @@ export type ContainerTool = {
   readonly store: { readonly driver: string; readonly folder: string } | null;
 };
 
-/** A working tool, or why there is none. */
 export type FoundTool = { readonly tool: ContainerTool } | { readonly lack: string };
 
-/** How long it may take to describe itself. */
 const ASK_MS = 30_000;
 const RUNTIMES = ["runc", "crun", "runsc"] as const;
 
@@ -35,10 +31,7 @@ const FOR_ROOT = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /** The first podman without known vulnerabilities in builds (CVE-2024-1753, CVE-2024-9675, CVE-2024-11218). */
 const SAFE_PODMAN = [5, 3, 2] as const;
 
-/**
- * Whether a Dockerfile can escape its build: `RUN --mount` of an older podman follows links to folders of the host.
- * Patches of a distribution without a new version are not recognized.
- */
+/** Whether a Dockerfile can escape its build: `RUN --mount` of an older podman follows links. Backported fixes do not count. */
 export function hasKnownHoles({ kind, version }: Pick<ContainerTool, "kind" | "version">): boolean {
   if (kind === "docker") return false;
   const found = version.split(/[.-]/).map(Number);
@@ -59,7 +52,6 @@ export function toolEnvironment(host: NodeJS.ProcessEnv): Record<string, string>
   };
 }
 
-/** Looks for a tool that works. */
 export async function findContainerTool(
   wish: Settings["containerEngine"],
   host: NodeJS.ProcessEnv,
@@ -98,7 +90,7 @@ async function ask(
   });
   // The output of the tool itself, not of an app.
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const info = JSON.parse(stdout) as PodmanInfo & DockerInfo;
+  const info = JSON.parse(stdout) as ToolInfo;
   const common = { kind, program };
   if (kind === "podman") {
     return {
@@ -120,13 +112,11 @@ async function ask(
   };
 }
 
-type PodmanInfo = {
+/** What podman says of itself, then what docker does. */
+type ToolInfo = {
   readonly version?: { readonly Version?: string };
   readonly host?: { readonly security?: { readonly rootless?: boolean } };
   readonly store?: { readonly graphDriverName?: string; readonly graphRoot?: string };
-};
-
-type DockerInfo = {
   readonly ServerVersion?: string;
   readonly ServerErrors?: readonly string[];
   readonly SecurityOptions?: readonly string[];

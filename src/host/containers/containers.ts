@@ -20,16 +20,12 @@ const MAX_USER_PROCESSES = 32_768;
 
 type ContainersParts = Pick<Settings, "containerEngine" | "dataDir">;
 
-/**
- * The images and containers of a service. With podman each project has its own store in the data directory: no Dockerfile
- * can name another project's image, and the host's own images are separate.
- */
+/** The images and containers of a service. With podman each project has a store of its own, so none can name others' images. */
 export class Containers {
   /** Resolves when leftovers of an earlier service are gone. */
   cleared = Promise.resolve();
   /** Marks objects of this service in the tool. */
   readonly label: string;
-  /** The environment of the tool itself. */
   readonly env: Readonly<Record<string, string>>;
   readonly #parts: ContainersParts;
   readonly #host: NodeJS.ProcessEnv;
@@ -40,7 +36,6 @@ export class Containers {
   /** The first arguments of their commands. */
   readonly #stores = new Map<string, Promise<readonly string[]>>();
   readonly #networks = new Map<string, Promise<string>>();
-  /** Those that use the store of a project. */
   readonly #builds = new Map<string, Builds>();
 
   /** `host` is the environment of the service's process. */
@@ -77,12 +72,10 @@ export class Containers {
     return await madeOnce(this.#stores, projectId, () => this.#makeStore(tool, projectId));
   }
 
-  /** The folder of a project's images. */
   folderOf(projectId: string): string {
     return path.join(this.#parts.dataDir, IMAGES, projectId);
   }
 
-  /** Runs a command to its end, with additional variables. */
   async run(
     tool: ContainerTool,
     projectId: string,
@@ -133,10 +126,7 @@ export class Containers {
     for (const projectId of projects) await removeTree(this.runFolder(projectId));
   }
 
-  /**
-   * Runs a build in a project's store, and cleans up if it throws: when no build runs there any more, because leftovers
-   * look like the containers of a running build.
-   */
+  /** Runs a build in a project's store. Cleans up after a failure once no build runs: leftovers look like running containers. */
   async whileBuilding<T>(tool: ContainerTool, projectId: string, build: () => Promise<T>): Promise<T> {
     const idle = { count: 0, hasFailed: false, clearing: Promise.resolve() };
     const builds = this.#builds.get(projectId) ?? idle;
@@ -171,7 +161,6 @@ export class Containers {
     }
   }
 
-  /** For files that a running container needs. */
   runFolder(projectId: string): string {
     return path.join(this.folderOf(projectId), "files");
   }
@@ -290,7 +279,6 @@ export function ulimits(): string[] {
 /** The file in an environment's folder that names its image. */
 export const IMAGE_RECORD = "image.json";
 
-/** An image that a build made. */
 type ImageRecord = {
   readonly id: string;
   readonly projectId: string;

@@ -8,10 +8,8 @@ import { type Containers, ulimits } from "./containers.ts";
 import type { ContainerTool } from "./container-tool.ts";
 import { once } from "node:events";
 
-/** A folder of the host that a container sees. */
 export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
 
-/** A container to start. */
 export type ContainerStart = {
   readonly projectId: string;
   /** Unique among those of this service. */
@@ -23,18 +21,16 @@ export type ContainerStart = {
   readonly args: readonly string[];
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
-  /** Its user; null for the image's own. */
+  /** Null for the image's own. */
   readonly user: number | null;
   readonly limits: Limits;
   readonly runtime: "runc" | "runsc" | null;
   readonly hasNetwork: boolean;
   /** A port of this machine that is forwarded to the container; null for none. */
   readonly port: { readonly outside: number; readonly inside: number } | null;
-  /** Its stdin; null for none. */
   readonly input: string | null;
 };
 
-/** A container that was started. */
 export type StartedContainer = {
   /** Names of variables that were withheld, because the tool itself uses them. */
   readonly withheld: readonly string[];
@@ -150,11 +146,7 @@ async function exitOf(child: ChildProcess): Promise<number> {
  * Creates the container, and returns the names of withheld variables. Only this command has values of the app in its
  * environment: starting a container runs programs of the host as root, which obey variables such as `XTABLES_LIBDIR`.
  */
-async function create(
-  containers: Containers,
-  tool: ContainerTool,
-  start: ContainerStart,
-): Promise<readonly string[]> {
+async function create(containers: Containers, tool: ContainerTool, start: ContainerStart) {
   const { projectId } = start;
   const network = start.hasNetwork && !tool.isRootless ? await containers.networkOf(tool, projectId) : null;
   const folder = path.join(containers.runFolder(projectId), start.id);
@@ -180,15 +172,9 @@ function optionsOf(
   network: string | null,
 ): string[] {
   const { memoryBytes, cpus, cpuShare } = limits;
-  const options = [
-    "--security-opt",
-    "no-new-privileges",
-    "--pids-limit",
-    String(MAX_PROCESSES),
-    ...ulimits(),
-  ];
+  const options = ["--security-opt", "no-new-privileges", "--pids-limit", String(MAX_PROCESSES)];
   // Images are pulled for builds, never for starts.
-  options.push("--pull", "never", "--shm-size", SHARED_MEMORY, "--log-driver", "none");
+  options.push(...ulimits(), "--pull", "never", "--shm-size", SHARED_MEMORY, "--log-driver", "none");
   if (input !== null) options.push("--interactive");
   if (program !== null) options.push("--entrypoint", program);
   if (runtime !== null) options.push("--runtime", runtime);

@@ -64,10 +64,7 @@ export const V2: Flavour = {
   oomFile: "memory.events",
 };
 
-/**
- * Takes over this process's group, if it was delegated: moves the service into a leaf, and makes a folder for its apps.
- * Throws if it may not.
- */
+/** Takes over this process's group if it was delegated: a leaf for the service, a folder for its apps. Throws if it may not. */
 export function openV2(own: string, name: string, isOurs: (pid: number) => boolean): string {
   // A restarted service starts in the leaf of the previous one.
   const base = path.basename(own) === SERVICE_LEAF ? path.dirname(own) : own;

@@ -25,24 +25,26 @@ export async function findHierarchy(dataDir: string, mayMove = true): Promise<Fo
   const own = findOwnCgroups(read("cgroup"), read("mountinfo"));
   if (mayMove) await clearNoted(dataDir, name);
   const lacking = new Map<Controller, string>();
-  const found = (await tryV2(own, name, mayMove, lacking)) ?? (await tryV1(own, name, mayMove, lacking));
+  const search = { own, name, mayMove, lacking };
+  const found = (await tryV2(search)) ?? (await tryV1(search));
   const roots = JSON.stringify([...new Set(found?.roots.values())]);
   if (found && mayMove) writeFileSync(path.join(dataDir, NOTE), roots, { mode: 0o600 });
   return { hierarchy: found, lacking };
 }
 
-/** Unique for each data directory. */
 function groupName(dataDir: string): string {
   const real = existsSync(dataDir) ? realpathSync(dataDir) : path.resolve(dataDir);
   return `millrace-${createHash("sha256").update(real).digest("hex").slice(0, 12)}`;
 }
 
-async function tryV2(
-  { v2 }: OwnCgroups,
-  name: string,
-  mayMove: boolean,
-  lacking: Map<Controller, string>,
-): Promise<Hierarchy | null> {
+type Search = {
+  readonly own: OwnCgroups;
+  readonly name: string;
+  readonly mayMove: boolean;
+  readonly lacking: Map<Controller, string>;
+};
+
+async function tryV2({ own: { v2 }, name, mayMove, lacking }: Search): Promise<Hierarchy | null> {
   try {
     if (v2 === null) throw new Error("there are no control groups of version 2");
     if (!mayMove) throw new Error("only a running service can tell what it may do with control groups");
@@ -58,18 +60,14 @@ async function tryV2(
 }
 
 /** Tries all controllers together, then each alone: some hosts give only some of them. */
-async function tryV1(
-  own: OwnCgroups,
-  name: string,
-  mayMove: boolean,
-  lacking: Map<Controller, string>,
-): Promise<Hierarchy | null> {
+async function tryV1(search: Search): Promise<Hierarchy | null> {
+  const { own, lacking } = search;
   const controllers = [...own.v1.keys()];
   const roots = new Map<Controller, string>();
   for (const some of [controllers, ...controllers.map((controller) => [controller])]) {
     if (roots.size === controllers.length) break;
     try {
-      const tried = await tryControllers(own, some, name, mayMove);
+      const tried = await tryControllers(search, some);
       for (const [controller, root] of tried.roots) {
         roots.set(controller, root);
         lacking.delete(controller);
@@ -81,12 +79,7 @@ async function tryV1(
   return roots.size > 0 ? new Hierarchy(V1, roots) : null;
 }
 
-async function tryControllers(
-  own: OwnCgroups,
-  controllers: readonly Controller[],
-  name: string,
-  mayMove: boolean,
-): Promise<Hierarchy> {
+async function tryControllers({ own, name, mayMove }: Search, controllers: readonly Controller[]) {
   // A check must not touch the groups of a service.
   const place = mayMove ? name : `${name}-${process.pid}`;
   const tried = new Hierarchy(V1, new Map(controllers.map((each) => [each, openV1(own, each, place)])));

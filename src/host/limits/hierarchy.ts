@@ -2,10 +2,10 @@ import path from "node:path";
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { randomName } from "../../kit/ids.ts";
+import { killNow } from "../processes.ts";
 import type { LimitGroup, Limits } from "./limits.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** One value to set, in the folder of that controller. */
 export type GroupValue = readonly [controller: Controller, file: string, value: string | number];
 
 /** What differs between the versions of control groups. */
@@ -22,7 +22,6 @@ export type Flavour = {
 export class Hierarchy {
   readonly flavour: Flavour;
   readonly roots: ReadonlyMap<Controller, string>;
-  /** Groups that are being removed. */
   readonly #leaving = new Set<Promise<void>>();
 
   constructor(flavour: Flavour, roots: ReadonlyMap<Controller, string>) {
@@ -33,9 +32,7 @@ export class Hierarchy {
   /** Makes a group. Throws the kernel's error, and leaves nothing then. */
   make(limits: Limits): CgroupGroup {
     const name = `g-${randomName(12)}`;
-    const folders = new Map(
-      Array.from(this.roots, ([controller, root]) => [controller, path.join(root, name)]),
-    );
+    const folders = new Map(Array.from(this.roots, ([each, root]) => [each, path.join(root, name)]));
     const group = new CgroupGroup(folders, this.flavour.oomFile, this.#leaving);
     try {
       for (const folder of new Set(folders.values())) mkdirSync(folder);
@@ -80,7 +77,6 @@ export async function clearGroups(root: string): Promise<void> {
   await Promise.all(names.map((name) => removeGroup(path.join(root, name))));
 }
 
-/** A group that the kernel keeps to its limits. */
 class CgroupGroup implements LimitGroup {
   readonly #folders: ReadonlySet<string>;
   readonly #memory: string | undefined;
@@ -105,7 +101,6 @@ class CgroupGroup implements LimitGroup {
     }
   }
 
-  /** Whether it contains a process, in every hierarchy. */
   holds(pid: number): boolean {
     return [...this.#folders].every((folder) => processesIn(folder).includes(pid));
   }
@@ -132,7 +127,6 @@ class CgroupGroup implements LimitGroup {
   }
 }
 
-/** The controllers that limits use. */
 export const CONTROLLERS = ["memory", "cpu", "pids"] as const;
 export type Controller = (typeof CONTROLLERS)[number];
 
@@ -140,7 +134,6 @@ export type Controller = (typeof CONTROLLERS)[number];
 export type OwnCgroups = {
   /** In the hierarchy of version 2; null if there is none, or it is not visible. */
   readonly v2: string | null;
-  /** In the hierarchy of each controller of version 1. */
   readonly v1: ReadonlyMap<Controller, string>;
 };
 
@@ -228,16 +221,8 @@ export async function removeGroup(folder: string): Promise<boolean> {
       if (code === "ENOENT") return true;
       if (code !== "EBUSY") return false;
     }
-    for (const pid of processesIn(folder)) kill(pid);
+    for (const pid of processesIn(folder)) if (pid !== process.pid) killNow(pid);
     await sleep(PAUSE_MS);
   }
   return false;
-}
-
-function kill(pid: number): void {
-  try {
-    if (pid !== process.pid) process.kill(pid, "SIGKILL");
-  } catch {
-    // It has just ended.
-  }
 }

@@ -3,15 +3,8 @@ import { showSize } from "../../kit/units.ts";
 import type { WallLevel } from "../walls/walls.ts";
 import { findHierarchy, type FoundHierarchy } from "./find-hierarchy.ts";
 import { MAX_PROCESSES } from "./limits.ts";
-import type {
-  AppLimits,
-  Enforced,
-  Enforcement,
-  LimitGroup,
-  Limits,
-  Watched,
-  WrittenFolders,
-} from "./limits.ts";
+import type { AppLimits, Enforced, Enforcement, FolderName, LimitGroup, Limits } from "./limits.ts";
+import type { Watched, WrittenFolders } from "./limits.ts";
 import type { Controller } from "./hierarchy.ts";
 
 const DELEGATE =
@@ -33,7 +26,6 @@ export class HostLimits implements AppLimits {
   readonly enforcement: Enforcement;
   readonly #found: FoundHierarchy;
   readonly #settings: LimitSettings;
-  /** Storage that is full. */
   readonly #full = new Set<string>();
 
   constructor(found: FoundHierarchy, settings: LimitSettings, level: WallLevel | null) {
@@ -66,7 +58,7 @@ export class HostLimits implements AppLimits {
     else this.#full.delete(storage);
   }
 
-  describeFull(folder: "scratch" | "storage"): string {
+  describeFull(folder: FolderName): string {
     const { maxScratchBytes, maxProjectStorageBytes } = this.#settings;
     return describeFull(folder, folder === "scratch" ? maxScratchBytes : (maxProjectStorageBytes ?? 0));
   }
@@ -77,19 +69,17 @@ export class HostLimits implements AppLimits {
 }
 
 /** Describes which of its folders an app has filled beyond the settings. */
-export function describeFull(folder: "scratch" | "storage", maxBytes: number): string {
+export function describeFull(folder: FolderName, maxBytes: number): string {
   const most = showSize(maxBytes);
   return folder === "scratch"
     ? `its temporary files took more than ${most}, this service's ${SCRATCH_SETTING}`
     : `the project's storage holds more than ${most}, this service's ${STORAGE_SETTING}: remove some of its files`;
 }
 
-/** How the limit on a project's storage is enforced. */
 function watchedStorage({ maxProjectStorageBytes }: Pick<Settings, "maxProjectStorageBytes">): Enforced {
   return maxProjectStorageBytes === null ? { unset: STORAGE_SETTING } : { by: WATCHER };
 }
 
-/** How each limit is enforced with what was found. */
 export function enforcementOf(
   found: FoundHierarchy,
   settings: LimitSettings,

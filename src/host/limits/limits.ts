@@ -8,7 +8,6 @@ export type Limits = {
   readonly cpuShare: number;
 };
 
-/** A group of processes that share limits. */
 export type LimitGroup = {
   /** Adds a process and everything it starts from then on. Ignores an ended process. */
   add(pid: number): Promise<void>;
@@ -17,7 +16,10 @@ export type LimitGroup = {
   remove(): void;
 };
 
-/** Folders that an app's processes write to. */
+/** Folders that an app writes to, by the names that agents use. */
+export const FOLDERS = ["scratch", "storage"] as const;
+export type FolderName = (typeof FOLDERS)[number];
+
 export type WrittenFolders = {
   /** Folders that are removed with the processes. */
   readonly scratch: readonly string[];
@@ -29,7 +31,7 @@ export type Watched = {
   /** For each replica; null if the kernel limits it, or there is no limit. */
   readonly memoryBytes: number | null;
   readonly folders: readonly {
-    readonly name: "scratch" | "storage";
+    readonly name: FolderName;
     readonly maxBytes: number;
     readonly path: string;
   }[];
@@ -40,14 +42,12 @@ export type Watched = {
 /** The limits that this host can enforce. */
 export type AppLimits = {
   readonly enforcement: Enforcement;
-  /** What the agent has to enforce of these limits. */
   watched(limits: Limits, folders: WrittenFolders): Watched;
   /** An agent reports whether this storage is full; null if it did not check. */
   noteStorage(storage: string | null, isFull: boolean | null): void;
   /** Makes an empty group; null if the kernel gives none. */
   group(limits: Limits): LimitGroup | null;
-  /** Describes which of its folders an app has filled. */
-  describeFull(folder: "scratch" | "storage"): string;
+  describeFull(folder: FolderName): string;
   close(): Promise<void>;
 };
 

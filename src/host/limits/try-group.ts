@@ -10,10 +10,7 @@ const SOME = { memoryBytes: 64 * 1024 * 1024, cpus: 0.5, cpuShare: 1 };
 export async function tryGroup(hierarchy: Hierarchy): Promise<void> {
   const group = hierarchy.make(SOME);
   const child = spawn("/bin/sh", ["-c", "read _"], { stdio: ["pipe", "ignore", "ignore"], env: {} });
-  const ended = new Promise<void>((resolve, reject) => {
-    child.once("exit", () => resolve());
-    child.once("error", reject);
-  });
+  const ended = once(child, "exit");
   // The wait for the start below reports the error.
   ended.catch(() => {});
   try {
@@ -33,7 +30,7 @@ export function isOurs(pid: number): boolean {
   const own = [process.pid, process.ppid];
   if (own.includes(pid)) return true;
   try {
-    return own.includes(readStat(`${pid}`, "/proc").parent);
+    return own.includes(readStat(pid).parent);
   } catch {
     return true; // It has ended.
   }

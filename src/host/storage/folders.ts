@@ -2,22 +2,14 @@ import { chownSync, mkdirSync, statSync } from "node:fs";
 import type { UidRange } from "../../config/service-keys.ts";
 import { storageFolder } from "../data-folders.ts";
 
-/**
- * The storage folders of all projects, and who each project's processes run as. Nothing else keeps that: the owner of
- * a project's folder is its user, so it stays as long as the folder, and no other project gets it meanwhile.
- */
+/** The storage folders of all projects. The owner of a folder is the user that the project's processes run as. */
 export class StorageFolders {
   readonly #dataDir: string;
   /** Null where everything belongs to the service's own user. */
   readonly #range: UidRange | null;
   readonly #users: Map<string, number>;
 
-  /** `users` are those of the folders that are there. */
-  constructor(
-    dataDir: string,
-    range: UidRange | null = null,
-    users: ReadonlyMap<string, number> = new Map(),
-  ) {
+  constructor(dataDir: string, range: UidRange | null = null, users?: ReadonlyMap<string, number>) {
     this.#dataDir = dataDir;
     this.#range = range;
     this.#users = new Map(users);
@@ -28,21 +20,21 @@ export class StorageFolders {
     const folder = storageFolder(projectId, this.#dataDir);
     const isNew = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined;
     if (this.#range === null || (!isNew && this.#users.has(projectId))) return folder;
-    const known = this.#users.get(projectId) ?? (isNew ? null : this.#givenElsewhere(folder));
+    const known = this.#users.get(projectId) ?? (isNew ? null : this.#givenByOther(folder));
     const user = known ?? freeUser(this.#range, this.#users.values());
     chownSync(folder, user, user);
     this.#users.set(projectId, user);
     return folder;
   }
 
-  /** Who another node has given a folder to since, where several share them; null for nobody. */
-  #givenElsewhere(folder: string): number | null {
+  /** The user to whom another node has given a shared folder; null for none. */
+  #givenByOther(folder: string): number | null {
     const { user } = ownerOf(folder);
     const isTheirs = this.#range !== null && user >= this.#range.first && user <= this.#range.last;
     return isTheirs && ![...this.#users.values()].includes(user) ? user : null;
   }
 
-  /** Who a project's processes run as, and its files belong to; null for the service's own user. */
+  /** The user of a project's processes and files; null for the service's own. */
   userOf(projectId: string): number | null {
     this.make(projectId);
     return this.#users.get(projectId) ?? null;
@@ -58,11 +50,11 @@ export function freeUser({ first, last }: UidRange, taken: Iterable<number>): nu
   );
 }
 
-/** Whose a folder is; null if it is being given to somebody, which is not over. */
+/** The owner of a folder, and whether all files in it have been given to that user. */
 export function ownerOf(folder: string): { readonly user: number; readonly isSettled: boolean } {
   const { uid, mode } = statSync(folder);
   return { user: uid, isSettled: (mode & UNFINISHED) === 0 };
 }
 
-/** The bit of a folder's mode that says that what is in it has not all been given to its owner. */
+/** The bit of a folder's mode that marks an unfinished change of its owner. */
 const UNFINISHED = 0o1000;

@@ -8,19 +8,13 @@ type Places = Pick<Settings, "dataDir" | "blobs" | "volumes">;
 /** What a service keeps beside the projects' folders. */
 const OWN = /^\./;
 
-/**
- * Where volumes are that several nodes see: where the settings say, else beside the blobs if those have a directory. Null
- * for the data directory, which is one node's own.
- */
+/** Where nodes share volumes: as the settings say, or beside a directory of blobs. Null for the node's own data directory. */
 export function sharedVolumes({ volumes, blobs }: Pick<Places, "volumes" | "blobs">): string | null {
   if (volumes !== null) return volumes;
   return blobs?.kind === "directory" ? path.join(blobs.path, "volumes") : null;
 }
 
-/**
- * Has `storage` in the data directory lead to where volumes are shared. Throws, with what to do, where that folder holds
- * volumes already, or leads elsewhere.
- */
+/** Links `storage` in the data directory to the shared volumes. Throws, with a remedy, if that folder is in use. */
 export async function placeVolumes(places: Places): Promise<void> {
   const shared = sharedVolumes(places);
   if (shared === null) return;

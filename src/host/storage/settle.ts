@@ -20,9 +20,8 @@ export type SettleParts = Pick<Settings, "dataDir" | "uidRange"> & {
 const LEFT = z.object({ count: z.number() });
 
 /**
- * Gives every project's folder to its user on `uid`, with what it has deployed, and to the service's own below that; no
- * app may run yet. Only root can, so for anybody else the folders stay as they are. Goes on where an earlier start was
- * cut short.
+ * Gives the files of each project to its user on level `uid`, and to the service's own user below that, if the service is
+ * root. No app may run yet. Continues an interrupted earlier start.
  */
 export async function settleStorage(parts: SettleParts): Promise<StorageFolders> {
   const { dataDir, uidRange, level } = parts;
@@ -35,14 +34,14 @@ export async function settleStorage(parts: SettleParts): Promise<StorageFolders>
     const user = users?.get(projectId) ?? own;
     const owner = ownerOf(folder);
     if (owner.user === user && owner.isSettled) continue;
-    // First: a start that is cut short finds the storage as it was, and does both again.
+    // First: after an interrupted start the storage is unchanged, so both are repeated.
     await giveDeployed(dataDir, projectId, user);
     await give(folder, user, projectId, parts);
   }
   return new StorageFolders(dataDir, range, users ?? undefined);
 }
 
-/** Who has a user keeps it; of two with the same, as after a copy, the first. */
+/** Projects keep their users; of two with the same one, as after a copy, the first does. */
 function assign(dataDir: string, range: UidRange): Map<string, number> {
   const users = new Map<string, number>();
   const taken = new Set<number>();
@@ -89,10 +88,7 @@ async function give(
     );
 }
 
-/**
- * Gives a project's bundles and packages to its user, as a build on this level would have: of what was deployed on
- * another level, an app could not read what only its owner may, nor write where it did before. No app may run yet.
- */
+/** Gives a project's bundles and packages to its user: after a change of level, its apps could not use them otherwise. */
 async function giveDeployed(dataDir: string, projectId: string, user: number): Promise<void> {
   const bundles = path.join(dataDir, "bundles", projectId);
   for (const app of await namesIn(bundles)) await chownTree(path.join(bundles, app), user);

@@ -4,7 +4,6 @@ import * as z from "zod/mini";
 import { ESCAPE_REPORT, type EscapeReport } from "../../shapes/installation.ts";
 
 const FILE = "escape-report.json";
-/** More than any report takes. */
 const MAX_BYTES = 64 * 1024;
 
 /** Stores the last report of `millrace doctor --escape` in the data directory. */

@@ -6,10 +6,7 @@ const OF_APPS = ["LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 /** Names of folders that hold only programs. */
 const PROGRAMS = new Set(["bin", "sbin"]);
 
-/**
- * The files of the host that inherited variables name: programs, libraries and certificates. Excludes folders with the
- * data directory or the service's home.
- */
+/** Programs, libraries and certificates that inherited variables name, without folders that hold the data or the home. */
 export function hostReads(host: NodeJS.ProcessEnv, dataDir: string): string[] {
   const programs = (host["PATH"] ?? "").split(path.delimiter);
   const found = [

@@ -33,7 +33,6 @@ export type PortRange = { readonly first: number; readonly last: number };
 /** The ports of servers. Below those that the kernel picks for outgoing connections; apps may use no port of others. */
 export const SERVER_PORTS: PortRange = { first: 21_000, last: 24_999 };
 
-/** The network rules for apps. */
 export type NetworkWall = Pick<
   Settings,
   "egressOnly" | "egressAllow" | "networkDeny" | "networkUnenforced"
@@ -53,7 +52,6 @@ export function neighboursFile(dataDir: string): string {
   return path.join(runtimeDir(dataDir), "neighbours");
 }
 
-/** The effective value of an app's `network`. */
 function inForce(asked: Network, { egressOnly }: NetworkWall): Network {
   return asked === true && egressOnly ? "egress" : asked;
 }
@@ -84,12 +82,7 @@ function egressUnkept(why: string, { networkUnenforced }: NetworkWall): Unkept {
 /** The port of a server's replica, and the declared one, which stands for it inside. */
 export type ServerPorts = { readonly own: number; readonly declared: number };
 
-/** The agent's fields for an app's network. */
-export function networkFields(
-  asked: Network,
-  wall: NetworkWall,
-  server: ServerPorts | null = null,
-): NetworkFields {
+export function networkFields(asked: Network, wall: NetworkWall, server?: ServerPorts | null): NetworkFields {
   const network = inForce(asked, wall);
   if (network === false) return wall.gap === null ? [...NO_NETWORK, ...NOTIFIER] : NO_NETWORK;
   const fields: (readonly [string, string])[] = [["network", String(network)]];
@@ -97,8 +90,7 @@ export function networkFields(
   fields.push(["management_port", String(wall.managementPort())]);
   if (wall.neighbours !== null) fields.push(["neighbours", wall.neighbours]);
   fields.push(["server_ports", `${SERVER_PORTS.first}-${SERVER_PORTS.last}`]);
-  if (server !== null)
-    fields.push(["own_port", String(server.own)], ["declared_port", String(server.declared)]);
+  if (server) fields.push(["own_port", String(server.own)], ["declared_port", String(server.declared)]);
   for (const range of [...METADATA, ...wall.networkDeny]) fields.push(["denied", range]);
   if (network !== "egress") return fields;
   for (const range of [...SPECIAL_4, ...SPECIAL_6]) fields.push(["private", range]);
@@ -114,9 +106,6 @@ export function networkVariables(asked: Network, wall: NetworkWall): Readonly<Re
 /** For each value of `network`, whether it is enforced. */
 export function networkReport({ hasWalls, gap }: Pick<NetworkWall, "hasWalls" | "gap">) {
   const judged = gap === null ? "enforced" : `not enforced: ${gap}`;
-  return {
-    true: judged,
-    egress: judged,
-    false: hasWalls ? "enforced" : "not enforced: apps live behind no walls",
-  };
+  const cut = hasWalls ? "enforced" : "not enforced: apps live behind no walls";
+  return { true: judged, egress: judged, false: cut };
 }

@@ -11,7 +11,7 @@ import { askModule } from "../interpreter.ts";
 /** Generous: a few processes that start and end. */
 const ANSWER_MS = 60_000;
 
-/** What is needed to try walls: what apps see and must not see of the host, and a user that a project may have. */
+/** What is needed to try walls; `user` is one that a project may have. */
 export type ProbedHost = {
   readonly python: string;
   readonly dataDir: string;
@@ -68,10 +68,7 @@ export async function probeCuda(
   return cudaStart.parse(JSON.parse(await ask("probe_cuda", host, question)));
 }
 
-/**
- * Runs one of the Python programs that try walls, in a temporary folder, and returns its output. Throws the last line
- * of its stderr if it printed nothing.
- */
+/** Runs a Python program that tries walls in a temporary folder. Throws the last line of its stderr if it printed nothing. */
 async function ask(
   module: `probe${string}`,
   { python, dataDir, user }: Omit<ProbedHost, "reads">,

@@ -3,7 +3,6 @@ import { probeNetwork, probeLevels } from "./probes.ts";
 import { highestLevel, LEVEL_REMEDIES, type Offer, WALL_LEVELS, type WallLevel } from "./walls.ts";
 import { neighboursFile, type NetworkWall } from "./network.ts";
 
-/** The isolation of apps. */
 export type Isolated = {
   readonly level: WallLevel | null;
   /** Why apps are not isolated, and what to do about it; null if they are. */
@@ -50,16 +49,9 @@ export async function requireNetwork(
     throw new Error(
       `MILLRACE_EGRESS_ONLY is set, but this service cannot enforce it: ${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn`,
     );
-  return {
-    egressOnly,
-    egressAllow,
-    networkDeny,
-    networkUnenforced,
-    hasWalls: level !== null,
-    gap,
-    managementPort,
-    neighbours: settings.databaseUrl === null ? null : neighboursFile(settings.dataDir),
-  };
+  const neighbours = settings.databaseUrl === null ? null : neighboursFile(settings.dataDir);
+  const found = { hasWalls: level !== null, gap, managementPort, neighbours };
+  return { egressOnly, egressAllow, networkDeny, networkUnenforced, ...found };
 }
 
 /** Why connections are not filtered here, and what to do about it; null if they are. */

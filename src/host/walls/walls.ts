@@ -30,7 +30,7 @@ export type StandingWalls = { readonly level: WallLevel | "none"; readonly gap: 
 export type WalledHost = {
   readonly level: WallLevel;
   readonly dataDir: string;
-  /** The user of the app; null for the service's own user. */
+  /** Null for the service's own user. */
   readonly user: number | null;
   /** Additional files and folders of the host that every app may read. */
   readonly reads: readonly string[];
@@ -44,9 +44,7 @@ export type Reach = {
   readonly folders: {
     /** Where it starts. It may change the folder only if it is among `writes`, or in a private copy. */
     readonly bundle: string;
-    /** Packages that it reads. */
     readonly environment: string | null;
-    /** Shared by its project, and writable. */
     readonly storage: string | null;
   };
   /** A private folder that it may write to until it ends. */

@@ -248,6 +248,6 @@ function replicaIn(bundle: string, service: number): number {
 
 /** Of those above a process, the one that the service itself has started: its outer keeper, if it has walls. */
 function outermost(pid: number, service: number): number {
-  const { parent } = readStat(`${pid}`, "/proc");
+  const { parent } = readStat(pid);
   return parent === service ? pid : outermost(parent, service);
 }
