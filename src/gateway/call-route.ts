@@ -80,16 +80,16 @@ export class CallHandler {
     exchange.answerJson(200, modelsOf(live));
   }
 
-  async #refuse({ projectId, appName: name }: CallRoute): Promise<never> {
-    throw await this.#parts.whyAbsent({ projectId, name });
+  async #refuse(route: CallRoute): Promise<never> {
+    throw await this.#parts.whyAbsent(route);
   }
 
   /** The token may have expired while the body arrived. */
   #confirm(call: CheckedCall, body: Buffer): void | Promise<void> {
     const { token, live } = call;
     const isPublic = live.version.config.deployment.disableAuth;
-    const confirming =
-      token && !isPublic ? this.#parts.authenticator.confirm(call, "function", token) : undefined;
+    const { authenticator } = this.#parts;
+    const confirming = token && !isPublic ? authenticator.confirm(call, "function", token) : undefined;
     return confirming ? confirming.then(() => this.#check(call, body)) : this.#check(call, body);
   }
 
@@ -98,9 +98,8 @@ export class CallHandler {
       if (fault) throw new AppError("invalid_json", { message: fault.message });
       return this.#parts.starter.start(call, body, names);
     };
-    if (body.length > OFF_THREAD_BYTES) {
+    if (body.length > OFF_THREAD_BYTES)
       return checkJsonOffThread(body).then(({ fault, names }) => conclude(fault, names));
-    }
     return conclude(body.length === 0 ? null : checkJson(body), null);
   }
 }

@@ -81,7 +81,8 @@ export class EventStream {
     headers.push("vary", "Accept-Encoding");
     // HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.
     if (this.#exchange.request.httpVersion !== "1.0") headers.push("transfer-encoding", "chunked");
-    this.#exchange.openEvents(headers, timing);
+    this.#exchange.isEvents = true;
+    this.#exchange.open(200, headers, timing);
     if (this.#gzip) this.#response.write(this.#gzip.begin());
     this.#response.flushHeaders();
   }

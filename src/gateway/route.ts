@@ -31,7 +31,7 @@ type PathRoute = AppRoute & { readonly kind: "path" };
 
 const RUN_ACTIONS = ["input", "result", "events", "cancel"] as const;
 /** The run itself, or one of these after its id. */
-export type RunAction = "record" | (typeof RUN_ACTIONS)[number];
+type RunAction = "record" | (typeof RUN_ACTIONS)[number];
 
 export type Route = CallRoute | RunRoute | DocumentRoute | PathRoute;
 

@@ -58,7 +58,7 @@ export class ProxyHandler {
     const { authenticator, whyAbsent } = this.#parts;
     if (!live?.version.config.deployment.disableAuth) await authenticator.admit(request, "nothing");
     if (live) throw new AppError("not_found");
-    throw await whyAbsent({ projectId: request.route.projectId, name: request.route.appName });
+    throw await whyAbsent(request.route);
   }
 
   handle(request: AppRequest, live: LiveApp): void | Promise<void> {
@@ -88,10 +88,7 @@ export class ProxyHandler {
   /** Reads the whole body first. */
   #read(call: ServerCall, go: (body: Buffer) => void | Promise<void>): void {
     const { exchange, head, route, live } = call;
-    if (!hasBody(head)) {
-      exchange.attempt(() => go(NO_BODY));
-      return;
-    }
+    if (!hasBody(head)) return exchange.attempt(() => go(NO_BODY));
     if (head.isHeldBack) exchange.response.writeContinue();
     const room = () => this.#parts.bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, live.version.config.limits.maxBodyBytes, room, (error, body) => {
