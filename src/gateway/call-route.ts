@@ -5,7 +5,7 @@ import { checkJsonOffThread, OFF_THREAD_BYTES } from "./json/off-thread.ts";
 import { type CallRoute, readQuery } from "./route.ts";
 import { AppError } from "../model/errors.ts";
 import type { AppParts, AppRequest, CheckedCall } from "./app-request.ts";
-import { type BodyReservation, type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
+import { type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { RunStarter } from "./start-run.ts";
 
@@ -66,7 +66,7 @@ export class CallHandler {
     const checked: CheckedCall = { connection, exchange, head, route, live, query, token };
     if (!hasBody(head)) return starter.start(checked, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
-    const room = (): BodyReservation => bodyRoom.open(route.projectId, exchange);
+    const room = () => bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
       else exchange.attempt(() => this.#confirm(checked, body));

@@ -4,7 +4,6 @@ import { BACKLOG, checkingInterval, MAX_PIPELINED } from "../kit/listener.ts";
 import { createServer, ServerResponse } from "../kit/node-http.ts";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { randomUUID } from "node:crypto";
 import { RUN_AHEAD_MS, UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/ip-addresses.ts";
 import type { Log } from "../kit/log.ts";
@@ -133,7 +132,7 @@ export class Gateway {
       const connection = this.#connections.of(request.socket);
       if (connection.isOver) return;
       connection.isOver = true;
-      const exchange = this.#exchange(connection, request, response, randomUUID());
+      const exchange = this.#exchange(connection, request, response, null);
       exchange.isLast = true;
       exchange.fail(new AppError("expectation_failed"));
     });
@@ -188,9 +187,12 @@ export class Gateway {
     connection: Connection,
     request: IncomingMessage,
     response: ServerResponse,
-    id: string,
+    from: FromPeer | null,
   ): Exchange {
+    // On a call it is also the id of the run.
+    const id = this.#ids.next(this.#options.clock.now());
     const exchange = new Exchange(request, response, id, this.#exchanges);
+    exchange.from = from;
     exchange.connection = connection;
     connection.pending += 1;
     connection.latest = exchange;
@@ -207,8 +209,7 @@ export class Gateway {
       request.socket.destroy();
       return;
     }
-    const exchange = this.#exchange(connection, request, response, this.#newId());
-    exchange.from = from;
+    const exchange = this.#exchange(connection, request, response, from);
     exchange.attempt(() => this.#handle(connection, exchange, null));
   }
 
@@ -224,14 +225,8 @@ export class Gateway {
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
     response.once("finish", () => socket.destroySoon());
-    const exchange = this.#exchange(connection, request, response, this.#newId());
-    exchange.from = from;
+    const exchange = this.#exchange(connection, request, response, from);
     exchange.attempt(() => this.#handle(connection, exchange, first));
-  }
-
-  /** The request's id; on a call also the run's. */
-  #newId(): string {
-    return this.#ids.next(this.#options.clock.now());
   }
 
   #handle(connection: Connection, exchange: Exchange, first: Buffer | null): void | Promise<void> {

@@ -78,7 +78,10 @@ export class Pool {
         onReady: (functions) => this.#onReady(functions),
         onOutcome: (call, outcome) => slots.onOutcome(call, this.#withFunctions(outcome)),
         onReturned: (calls) => slots.takeBack(calls),
-        onInitFailure: (failure) => this.#onInitFailure(failure),
+        onInitFailure: (failure) => {
+          this.#starts.notify();
+          slots.refuseWaiting(failure);
+        },
         onAwake: () => slots.handOver(),
         onReplicaGone: (replicaId, exit) => events.onReplicaGone(replicaId, exit),
         onLog: (replica, line) => this.#onLog(replica, line),
@@ -141,11 +144,6 @@ export class Pool {
   #withFunctions(outcome: Outcome): Outcome {
     if (outcome.kind !== "no_function" || !this.functions) return outcome;
     return { ...outcome, functions: [...this.functions.keys()] };
-  }
-
-  #onInitFailure(failure: InitFailure): void {
-    this.#starts.notify();
-    this.slots.refuseWaiting(failure);
   }
 
   #onLog(replica: PoolReplica, line: PrintedLine): void {
