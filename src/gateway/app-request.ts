@@ -48,7 +48,7 @@ export function appPath(
 /** The URL of an app as its caller sees it: on its own host, else by the public URL, else by the Host header. */
 export function appUrl(place: Place, route: AppRoute, publicApiUrl: string | null): string {
   const host = place.head?.host ?? null;
-  // The public URL tells whether there is TLS in front.
+  // The scheme of the public URL shows whether a proxy in front speaks TLS.
   if (place.isOnAppHost) return `${publicApiUrl?.startsWith("https:") ? "https:" : "http:"}//${host}`;
   // HTTP/1.0 requests may lack a Host; the answer then contains the path only.
   const apiUrl = publicApiUrl ?? (host === null ? "" : `http://${host}`);

@@ -100,7 +100,6 @@ export function checkBodyHead(head: RequestHead, maxBytes: number): void {
   if (contentLength !== null && Number(contentLength) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** Whether the request has a body. */
 export function hasBody({ contentLength, isChunked }: RequestHead): boolean {
   return isChunked || (contentLength !== null && contentLength !== "0");
 }
@@ -133,7 +132,6 @@ export function readBody(
   request.on("end", () => done(null, kept.whole() ?? NOTHING));
 }
 
-/** The refusal of a body that is too large. */
 export function tooLarge(maxBytes: number): AppError {
   return new AppError("body_too_large", {
     message: `The body is larger than max_body, which is ${maxBytes} bytes.`,

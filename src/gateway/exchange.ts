@@ -50,7 +50,7 @@ export class Exchange {
   goneListener: GoneListener | null = null;
   /** The connection whose pending requests it counts among. */
   connection: { pending: number } | null = null;
-  /** The caller's address as told by a trusted proxy; null if the connection's own address counts. */
+  /** The caller's address as a trusted proxy reports it; null if the connection's own address counts. */
   ip: string | null = null;
   /** Set if another node forwarded the request. */
   from: FromPeer | null = null;

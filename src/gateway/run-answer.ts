@@ -157,10 +157,8 @@ class StreamAnswer {
   end({ response, timing }: RunEnd): void {
     this.#headTimer.cancel();
     const stream = this.#stream;
-    if (response.error && !stream.isOpen && this.#messages.bytes === 0) {
-      this.#exchange.answer(response, timing);
-      return;
-    }
+    if (response.error && !stream.isOpen && this.#messages.bytes === 0)
+      return this.#exchange.answer(response, timing);
     if (!stream.isOpen && !stream.isClosed) stream.open(timing);
     if (response.error) this.#messages.addEvent("error", errorBody(response.error, this.#run.request.id));
     this.#heartbeat?.cancel();

@@ -125,9 +125,8 @@ export class RunHandler {
   async #events(request: AppRunRequest, { deployment, limits }: AppConfig): Promise<void> {
     const { exchange, head } = request;
     const { lastEventId } = head;
-    if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId)) {
+    if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId))
       throw new AppError("bad_request", { message: "Last-Event-ID must be the number of an event." });
-    }
     const { feeds, authenticator } = this.#parts;
     const events = {
       app: request.app,

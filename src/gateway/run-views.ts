@@ -83,9 +83,8 @@ async function pour({ response }: Exchange, pieces: AsyncIterable<Buffer>): Prom
 async function* listText(open: string, transcript: Transcript): AsyncGenerator<Buffer> {
   let text = `${open}[`;
   for await (const chunks of allChunks(transcript)) {
-    for (const { event, isText, bytes } of chunks) {
+    for (const { event, isText, bytes } of chunks)
       text += `${event === 1 ? "" : ","}${isText ? JSON.stringify(bytes.toString()) : bytes.toString()}`;
-    }
     yield Buffer.from(text);
     text = "";
   }

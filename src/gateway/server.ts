@@ -94,7 +94,6 @@ export class Gateway {
     apiUpgrade: (request, socket, first, from) => this.#upgrade(request, socket, first, from),
   };
   #isDraining = false;
-  /** Requests that were left without an answer when it closed. */
   unanswered = 0;
 
   private constructor(options: GatewayOptions) {
@@ -164,7 +163,6 @@ export class Gateway {
     this.#server.closeIdleConnections();
   }
 
-  /** Resolves when no request is being forwarded. */
   async settleForwarding(): Promise<void> {
     await this.#forwarding?.settle();
   }
@@ -297,7 +295,7 @@ export class Gateway {
     exchange.answerMoved();
   }
 
-  /** Enforces connection limits; behind a trusted proxy, by the address that it tells. */
+  /** Enforces connection limits; behind a trusted proxy, by the address that the proxy reports. */
   #admit({ visitor }: Connection, exchange: Exchange): void {
     const { response, head, remote, from } = exchange;
     if (from) exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);

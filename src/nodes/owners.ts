@@ -149,7 +149,7 @@ export class Owners {
       await this.#apps.serve([{ appNumber, fence }]);
       return found;
     }
-    // No node is left; the caller is told that this one is stopping.
+    // No node is left; the caller learns that this one is stopping.
     if (this.#isLeaving && !winnerOf(appNumber, roster.takers)) return found;
     return (await this.#take([appNumber])).length > 0 ? found : null;
   }

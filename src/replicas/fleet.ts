@@ -95,7 +95,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #portInUse: number | null = null;
   /** Replicas whose machine is about to end. Each takes calls until its replacement is ready. */
   readonly #leaving = new Set<R>();
-  /** No replica is to start. */
+  /** No replica may start. */
   #isVacant = false;
   /** A replica is gone. */
   readonly #departures = new Condition();
@@ -118,7 +118,6 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     });
   }
 
-  /** Whether only one replica can run. */
   get isSingle(): boolean {
     return this.#single === true;
   }

@@ -96,7 +96,7 @@ function writeHead(call: PackedCall, frames: Buffer, at: number): number {
 /** The pieces of larger frames are reported as they arrive, so that they can be checked bit by bit. */
 export const LARGE_BYTES = 256 * 1024;
 
-/** What a reader of frames asks and tells. */
+/** The callbacks of a reader of frames. */
 export type FrameEvents = {
   /** Called with a frame's head, before its payload is kept; throws `BadFrame` for an illegal frame. */
   admit(type: number, callId: number, length: number): void;

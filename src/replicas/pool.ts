@@ -26,10 +26,8 @@ export type PoolParts = {
   readonly owner?: string;
 };
 
-/** A line that a replica of the pool printed. */
 export type PoolLogLine = PrintedLine & { readonly replicaId: string };
 
-/** What a pool reports. */
 export type PoolEvents = Pick<FleetEvents<Call, PoolReplica>, "onReplicaGone" | "onError"> & {
   onLog(line: PoolLogLine): void;
   /** The first replica has reported the functions of `main.py`. */
@@ -124,7 +122,6 @@ export class Pool {
     await this.fleet.vacate(signal);
   }
 
-  /** Ends everything now; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
     const closed = this.slots.close(outcome);
     this.#starts.notify();

@@ -142,15 +142,17 @@ export class Feed implements Work {
     this.#parts.onEmpty();
   }
 
-  /** Serves one reader. */
   step(): boolean {
     const [place] = this.#ready;
     if (!place) return false;
     const [idle] = place.idle;
     const [reader] = idle ? [idle] : place.readers;
     try {
-      if (idle) this.#sendHeartbeat(place, idle);
-      else if (reader && place.next) this.#serve(place, place.next, reader);
+      if (idle) {
+        place.idle.delete(idle);
+        if (idle.send(HEARTBEAT)) place.readers.add(idle);
+        else this.#readers.set(idle, null);
+      } else if (reader && place.next) this.#serve(place, place.next, reader);
     } catch (error) {
       // Ends only this reader.
       if (reader) this.leave(reader);
@@ -188,12 +190,6 @@ export class Feed implements Work {
     for (const reader of place.readers) place.idle.add(reader);
     place.readers.clear();
     if (place.idle.size > 0) this.#wake(place);
-  }
-
-  #sendHeartbeat(place: Place, reader: FeedReader): void {
-    place.idle.delete(reader);
-    if (reader.send(HEARTBEAT)) place.readers.add(reader);
-    else this.#readers.set(reader, null);
   }
 
   #serve(place: Place, next: Next, reader: FeedReader): void {

@@ -41,7 +41,6 @@ export class ProxyHandler {
     this.#parts = parts;
   }
 
-  /** Whether the app of a route is a server. */
   isServer({ projectId, appName }: AppRoute): boolean {
     return this.#parts.catalog.isServer(projectId, appName);
   }
@@ -85,7 +84,6 @@ export class ProxyHandler {
     return this.#read(call, (body) => this.#execute(call, body));
   }
 
-  /** Reads the whole body first. */
   #read(call: ServerCall, go: (body: Buffer) => void | Promise<void>): void {
     const { exchange, head, route, live } = call;
     if (!hasBody(head)) return exchange.attempt(() => go(NO_BODY));
@@ -180,7 +178,7 @@ export function serverHead(
   return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
 }
 
-/** How much of the answer is kept: all that a webhook is to get, else as much as of a function's. */
+/** How much of the answer is kept: all of it for a webhook, else as much as of a function's. */
 function keepOf({ live, webhook }: ServerCall): { readonly keptBytes: number; readonly mustKeep: boolean } {
   const { limits, deployment } = live.version.config;
   if (webhook) return { keptBytes: limits.maxResultBytes, mustKeep: true };

@@ -9,7 +9,7 @@ import { AppError, errorBody } from "../../model/errors.ts";
 import { headerOf } from "../../model/http-request.ts";
 import { EVENTS_HEADER } from "./hop-head.ts";
 
-/** The request that is answered, and what is called then. */
+/** The request that is answered, and its callbacks. */
 export type AnswerParts = {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

@@ -244,7 +244,11 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
     else if (this.#peer && this.#mayRepeat()) {
       this.#isReused = false;
       this.#connect(this.#peer, null);
-    } else this.#finish(this.#tellLoss() ? "done" : "lost");
+    } else if (this.#events && this.#parser.isBetweenChunks) {
+      // Within a message, the event would be read as part of it.
+      this.#answer.breakOff(lostEvent(this.#events.headers), this.#parts.clock);
+      this.#finish("done");
+    } else this.#finish("lost");
   }
 
   onContinue(): void {
@@ -317,14 +321,6 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
       this.#drop();
       this.#finish("lost");
     }
-  }
-
-  /** Ends an event stream with a `node_lost` event; false if that is not possible. */
-  #tellLoss(): boolean {
-    // Within a message, the event would be read as part of it.
-    if (!this.#events || !this.#parser.isBetweenChunks) return false;
-    this.#answer.breakOff(lostEvent(this.#events.headers), this.#parts.clock);
-    return true;
   }
 
   /** Closes the connection and ignores whatever still arrives on it. */

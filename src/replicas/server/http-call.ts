@@ -159,20 +159,18 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     this.#kept = isPlain ? new KeptBody(keptBytes) : null;
     if (mustKeep && (head.length ?? 0) > keptBytes) return this.#refuse();
     if (!this.#call.hasEnded) this.#sink = this.#call.reader.onResponse?.(head, this) ?? null;
-    return undefined;
   }
 
   onBody(bytes: Buffer): void {
-    if (this.#isOver) return undefined;
+    if (this.#isOver) return;
     this.#traffic.responseBytes += bytes.length;
     this.#kept?.add(bytes);
     if (this.#request.mustKeep && this.#kept?.isTooLarge) return this.#refuse();
-    if (!this.#sink) return undefined;
+    if (!this.#sink) return;
     // Kept bytes are needed after they are sent.
     const isNeeded = this.#kept !== null && !this.#kept.isTooLarge;
     const hasRoom = isNeeded ? this.#sink.write(bytes) : this.#sink.write(bytes, () => releaseBytes(bytes));
     if (!hasRoom) this.pause();
-    return undefined;
   }
 
   pause(): void {
@@ -230,7 +228,6 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
       socket.write(head, "latin1");
       socket.write(body);
     }
-    return undefined;
   }
 
   #sendPieces(body: BodySource, isChunked: boolean, socket: Connection["socket"]): void {
