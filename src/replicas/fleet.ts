@@ -396,7 +396,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#timer?.cancel();
   }
 
-  async #empty(signal?: AbortSignal): Promise<void> {
-    while (this.replicas.size > 0 && !signal?.aborted) await this.#departures.wait(signal);
+  async #empty(signal = new AbortController().signal): Promise<void> {
+    while (this.replicas.size > 0 && !signal.aborted) await this.#departures.wait(signal);
   }
 }

@@ -91,14 +91,15 @@ export class ProxyHandler {
     const room = () => this.#parts.bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, live.version.config.limits.maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
-      else
-        exchange.attempt(() => {
-          const { token } = call;
-          // It may have expired while the body arrived.
-          const confirming = token ? this.#parts.authenticator.confirm(call, "server", token) : undefined;
-          return confirming ? confirming.then(() => go(body)) : go(body);
-        });
+      else exchange.attempt(() => this.#confirmed(call, () => go(body)));
     });
+  }
+
+  /** The token may have expired while the body arrived. */
+  #confirmed(call: ServerCall, go: () => void | Promise<void>): void | Promise<void> {
+    const { token } = call;
+    const confirming = token ? this.#parts.authenticator.confirm(call, "server", token) : undefined;
+    return confirming ? confirming.then(go) : go();
   }
 
   async #submit(call: ServerCall, body: Buffer): Promise<void> {
