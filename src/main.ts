@@ -288,7 +288,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         catalog,
         findApp: (key) => store.apps.find(key),
         findHosted: (labels) => store.apps.findHosted(labels),
-        whyAbsent: (key) => whyAbsent(store, key, owners),
+        whyAbsent: ({ projectId, appName: name }) => whyAbsent(store, { projectId, name }, owners),
         authenticator: new Authenticator(tokens, clock),
         others,
         seal,

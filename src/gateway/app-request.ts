@@ -29,7 +29,7 @@ export type AppParts = {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
   /** The error for an app that takes no calls. */
-  readonly whyAbsent: (key: { readonly projectId: string; readonly name: string }) => Promise<AppError>;
+  readonly whyAbsent: (app: AppRoute) => Promise<AppError>;
   /** Null: links are made from the request's Host. */
   readonly publicApiUrl: string | null;
 };
@@ -48,7 +48,7 @@ export function appPath(
 /** The URL of an app as its caller sees it: on its own host, else by the public URL, else by the Host header. */
 export function appUrl(place: Place, route: AppRoute, publicApiUrl: string | null): string {
   const host = place.head?.host ?? null;
-  // The public URL tells whether there is TLS in front.
+  // The scheme of the public URL shows whether a proxy in front speaks TLS.
   if (place.isOnAppHost) return `${publicApiUrl?.startsWith("https:") ? "https:" : "http:"}//${host}`;
   // HTTP/1.0 requests may lack a Host; the answer then contains the path only.
   const apiUrl = publicApiUrl ?? (host === null ? "" : `http://${host}`);
@@ -75,10 +75,9 @@ export async function sendDocument(
   const live = catalog.find(route.projectId, route.appName);
   const isPublic = live?.version.config.deployment.disableAuth ?? false;
   if (!isPublic) await authenticator.admit(request, "document");
-  if (!live) throw await whyAbsent({ projectId: route.projectId, name: route.appName });
-  if (exchange.request.method !== "GET") {
+  if (!live) throw await whyAbsent(route);
+  if (exchange.request.method !== "GET")
     throw new AppError("method_not_allowed", { headers: { allow: "GET" } });
-  }
   const document = appDocument({
     appName: live.app.name,
     version: live.version.number,

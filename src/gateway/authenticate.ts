@@ -53,8 +53,8 @@ export class Authenticator {
 
   /** Checks again after the body has arrived, so that a token revoked meanwhile starts no run. */
   confirm(asked: Asked, use: Use, token: RememberedToken): void | Promise<void> {
-    if (!this.#tokens.isGood(token)) return this.#confirmAnew(asked, use, token);
-    return requireRight(token.principal, asked, use);
+    if (this.#tokens.isGood(token)) return requireRight(token.principal, asked, use);
+    return this.#tokens.admit(token.token).then(({ principal }) => requireRight(principal, asked, use));
   }
 
   /** Calls `onRefused` if the permission ends before the answer does. */
@@ -67,11 +67,6 @@ export class Authenticator {
     const token = await this.#tokens.verify(text);
     asking.connection.shown = { header, token };
     return this.#enter(asking, use, token);
-  }
-
-  async #confirmAnew(asked: Asked, use: Use, { token: text }: RememberedToken): Promise<void> {
-    const { principal } = await this.#tokens.admit(text);
-    requireRight(principal, asked, use);
   }
 
   #enter(asking: Asking, use: Use, token: RememberedToken): RememberedToken {
@@ -95,12 +90,9 @@ export class Authenticator {
   }
 }
 
-/** Throws `forbidden` unless the principal may do this. Ownership of runs is checked elsewhere. */
+/** Throws `forbidden` unless the principal may do this. Ownership of runs is checked by the run's handlers. */
 function requireRight(principal: Principal, { head, route }: Asked, use: Use): void {
-  if (principal.role !== "call") {
-    requireRole(principal, route.projectId, "run");
-    return;
-  }
+  if (principal.role !== "call") return requireRole(principal, route.projectId, "run");
   requireRole(principal, route.projectId, "call");
   const { limits } = principal;
   if (!limits) throw new AppError("forbidden");

@@ -22,11 +22,8 @@ export function bodyRoomBytes(): number {
 
 type Request = { readonly request: IncomingMessage; readonly response: ServerResponse };
 
-/** The memory reserved for one body. */
-export type BodyReservation = {
-  /** Raises the reservation to this many bytes in total; false if there is no room for them. */
-  growTo(bytes: number): boolean;
-};
+/** Raises the memory reserved for a body to this many bytes in total; false if there is no room for them. */
+export type GrowTo = (bytes: number) => boolean;
 
 /** Reserves that many bytes; throws `overloaded`. */
 export type MakeRoom = (bytes: number) => void;
@@ -50,7 +47,7 @@ export class BodyRoom {
   }
 
   /** Memory for the body of a request, released when the answer was sent or the connection has ended. */
-  open(owner: string, { request, response }: Request): BodyReservation {
+  open(owner: string, { request, response }: Request): GrowTo {
     const { socket } = request;
     let bytes = 0;
     const leave = (): void => {
@@ -62,23 +59,21 @@ export class BodyRoom {
     };
     response.once("close", leave);
     socket.once("close", leave);
-    return {
-      growTo: (wanted) => {
-        const more = wanted - bytes;
-        const isAlone = this.#bytes === bytes;
-        const left = this.#maxBytes - this.#bytes;
-        if (!isAlone && (this.#owned.get(owner) ?? 0) + more > left) return false;
-        bytes = wanted;
-        this.#add(owner, more);
-        return true;
-      },
+    return (wanted) => {
+      const more = wanted - bytes;
+      const isAlone = this.#bytes === bytes;
+      const left = this.#maxBytes - this.#bytes;
+      if (!isAlone && (this.#owned.get(owner) ?? 0) + more > left) return false;
+      bytes = wanted;
+      this.#add(owner, more);
+      return true;
     };
   }
 
   /** Memory for a stored payload, reserved before it is read. */
   forAnswer(owner: string, exchange: Request): MakeRoom {
     return (bytes) => {
-      if (bytes > LITTLE_BYTES && !this.open(owner, exchange).growTo(bytes))
+      if (bytes > LITTLE_BYTES && !this.open(owner, exchange)(bytes))
         throw new AppError("overloaded", NO_ROOM);
     };
   }
@@ -98,15 +93,13 @@ const NOTHING = Buffer.alloc(0);
 export function checkBodyHead(head: RequestHead, maxBytes: number): void {
   if (!hasBody(head)) return;
   const { contentType, contentEncoding, contentLength } = head;
-  if (contentType !== "application/json" && (contentType === null || !JSON_TYPE.test(contentType))) {
+  if (contentType !== "application/json" && (contentType === null || !JSON_TYPE.test(contentType)))
     throw new AppError("unsupported_media_type");
-  }
   if (contentEncoding !== null && contentEncoding !== "identity")
     throw new AppError("unsupported_media_type");
   if (contentLength !== null && Number(contentLength) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** Whether the request has a body. */
 export function hasBody({ contentLength, isChunked }: RequestHead): boolean {
   return isChunked || (contentLength !== null && contentLength !== "0");
 }
@@ -121,11 +114,11 @@ export function isSoonOver(head: RequestHead): boolean {
 export function readBody(
   request: IncomingMessage,
   maxBytes: number,
-  room: () => BodyReservation,
+  room: () => GrowTo,
   done: (error: AppError | null, body: Buffer) => void,
 ): void {
   const kept = new KeptBody(maxBytes);
-  let reservation: BodyReservation | null = null;
+  let growTo: GrowTo | null = null;
   const refuse = (error: AppError): void => {
     request.removeAllListeners("data").removeAllListeners("end");
     done(error, NOTHING);
@@ -133,14 +126,12 @@ export function readBody(
   request.on("data", (piece: Buffer) => {
     const bytes = kept.bytes + piece.length;
     if (bytes > maxBytes) refuse(tooLarge(maxBytes));
-    else if (bytes > LITTLE_BYTES && !(reservation ??= room()).growTo(bytes))
-      refuse(new AppError("overloaded", NO_ROOM));
+    else if (bytes > LITTLE_BYTES && !(growTo ??= room())(bytes)) refuse(new AppError("overloaded", NO_ROOM));
     else kept.add(piece);
   });
   request.on("end", () => done(null, kept.whole() ?? NOTHING));
 }
 
-/** The refusal of a body that is too large. */
 export function tooLarge(maxBytes: number): AppError {
   return new AppError("body_too_large", {
     message: `The body is larger than max_body, which is ${maxBytes} bytes.`,

@@ -5,7 +5,7 @@ import { checkJsonOffThread, OFF_THREAD_BYTES } from "./json/off-thread.ts";
 import { type CallRoute, readQuery } from "./route.ts";
 import { AppError } from "../model/errors.ts";
 import type { AppParts, AppRequest, CheckedCall } from "./app-request.ts";
-import { type BodyReservation, type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
+import { type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { RunStarter } from "./start-run.ts";
 
@@ -66,7 +66,7 @@ export class CallHandler {
     const checked: CheckedCall = { connection, exchange, head, route, live, query, token };
     if (!hasBody(head)) return starter.start(checked, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
-    const room = (): BodyReservation => bodyRoom.open(route.projectId, exchange);
+    const room = () => bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, maxBodyBytes, room, (error, body) => {
       if (error) exchange.fail(error);
       else exchange.attempt(() => this.#confirm(checked, body));
@@ -80,16 +80,16 @@ export class CallHandler {
     exchange.answerJson(200, modelsOf(live));
   }
 
-  async #refuse({ projectId, appName: name }: CallRoute): Promise<never> {
-    throw await this.#parts.whyAbsent({ projectId, name });
+  async #refuse(route: CallRoute): Promise<never> {
+    throw await this.#parts.whyAbsent(route);
   }
 
   /** The token may have expired while the body arrived. */
   #confirm(call: CheckedCall, body: Buffer): void | Promise<void> {
     const { token, live } = call;
     const isPublic = live.version.config.deployment.disableAuth;
-    const confirming =
-      token && !isPublic ? this.#parts.authenticator.confirm(call, "function", token) : undefined;
+    const { authenticator } = this.#parts;
+    const confirming = token && !isPublic ? authenticator.confirm(call, "function", token) : undefined;
     return confirming ? confirming.then(() => this.#check(call, body)) : this.#check(call, body);
   }
 
@@ -98,9 +98,8 @@ export class CallHandler {
       if (fault) throw new AppError("invalid_json", { message: fault.message });
       return this.#parts.starter.start(call, body, names);
     };
-    if (body.length > OFF_THREAD_BYTES) {
+    if (body.length > OFF_THREAD_BYTES)
       return checkJsonOffThread(body).then(({ fault, names }) => conclude(fault, names));
-    }
     return conclude(body.length === 0 ? null : checkJson(body), null);
   }
 }

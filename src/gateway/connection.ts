@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { RememberedToken } from "../identity/tokens.ts";
-import type { ConnectionGate, Doing, Refusal, Visitor } from "../kit/listener.ts";
+import { ConnectionGate, type Doing, type Refusal, type Visitor } from "../kit/listener.ts";
 import { AppError, type ErrorCode, noRoom, rawRefusal } from "../model/errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { randomUUID } from "node:crypto";
@@ -35,19 +35,26 @@ export class Connection {
   }
 }
 
+const PARSER_ERRORS: Record<string, ErrorCode> = {
+  HPE_HEADER_OVERFLOW: "headers_too_large",
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
+  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+};
+
 /** All open connections. */
 export class Connections {
   readonly #known = new WeakMap<Duplex, Connection>();
-  readonly #gate: ConnectionGate;
+  readonly gate: ConnectionGate;
+  /** Limits the work when many connections time out at once. */
+  readonly #late = new ImmediateQueue();
 
-  constructor(gate: ConnectionGate) {
-    this.#gate = gate;
+  constructor(parts: Omit<ConstructorParameters<typeof ConnectionGate>[0], "turnAway">) {
+    this.gate = new ConnectionGate({ ...parts, turnAway: (socket, why) => this.#turnAway(socket, why) });
   }
 
-  /** Adds a new connection. */
   add(socket: Socket): void {
     const connection = this.of(socket);
-    connection.visitor = this.#gate.arrive(socket, () => connection.doing);
+    connection.visitor = this.gate.arrive(socket, () => connection.doing);
   }
 
   of(socket: Duplex): Connection {
@@ -58,24 +65,8 @@ export class Connections {
     }
     return connection;
   }
-}
 
-const PARSER_ERRORS: Record<string, ErrorCode> = {
-  HPE_HEADER_OVERFLOW: "headers_too_large",
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: "body_too_large",
-  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
-};
-
-/** Answers requests that are malformed or incomplete, then closes their connections. */
-export class BrokenRequests {
-  readonly #of: (socket: Duplex) => Connection;
-  /** Limits the work when many connections time out at once. */
-  readonly #late = new ImmediateQueue();
-
-  constructor(of: (socket: Duplex) => Connection) {
-    this.#of = of;
-  }
-
+  /** Answers a request that is malformed or incomplete, then closes its connection. */
   onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
     const code = PARSER_ERRORS[error.code ?? ""] ?? "bad_request";
     if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
@@ -84,14 +75,14 @@ export class BrokenRequests {
   }
 
   /** Closes an idle connection to make room for another. */
-  turnAway(socket: Socket, why: Refusal): void {
+  #turnAway(socket: Socket, why: Refusal): void {
     this.#end(socket, noRoom(why));
     socket.destroySoon();
   }
 
   /** Pending answers are sent first, the refusal last. */
   #end(socket: Duplex, refusal: AppError): void {
-    const { latest } = this.#of(socket);
+    const { latest } = this.of(socket);
     if (latest?.response.writableFinished && !latest.request.complete) {
       // Answered already; its rest will not arrive.
       socket.destroy();

@@ -1,4 +1,4 @@
-/** What pages may read of an answer: the headers that are ours, all of them, or what the app itself says. */
+/** Which headers of an answer pages may read: the service's, all of them, or those that the app names. */
 export type Exposure = "ours" | "all" | "app";
 
 const EXPOSED = "X-Request-Id, Location, Server-Timing, Retry-After";
@@ -18,13 +18,11 @@ export class Cors {
 
   /** Headers for an answer to a page of that origin; none for a page that may not see it. */
   headers(origin: string, exposure: Exposure = "ours"): Record<string, string> {
-    const exposed = exposure === "all" ? `${EXPOSED}, *` : EXPOSED;
-    if (this.#isOpen) return { "access-control-allow-origin": "*", "access-control-expose-headers": exposed };
-    if (!this.#origins.has(origin)) return { vary: "Origin" };
+    if (!this.#isOpen && !this.#origins.has(origin)) return { vary: "Origin" };
     return {
-      "access-control-allow-origin": origin,
-      "access-control-expose-headers": exposed,
-      vary: "Origin",
+      "access-control-allow-origin": this.#isOpen ? "*" : origin,
+      "access-control-expose-headers": exposure === "all" ? `${EXPOSED}, *` : EXPOSED,
+      ...(!this.#isOpen && { vary: "Origin" }),
     };
   }
 

@@ -29,7 +29,6 @@ export class Piece {
     this.text = text;
   }
 
-  /** The text as gzip blocks. */
   get blocks(): Buffer {
     return (this.#blocks ??= gzipBlocks(this.text));
   }
@@ -73,7 +72,6 @@ export class EventStream {
     return this.#isOver || this.#response.destroyed;
   }
 
-  /** Sends the head. */
   open(timing: RunTiming | null): void {
     this.isOpen = true;
     const headers = ["content-type", STREAM_TYPE, "cache-control", "no-cache", "x-accel-buffering", "no"];
@@ -81,7 +79,8 @@ export class EventStream {
     headers.push("vary", "Accept-Encoding");
     // HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.
     if (this.#exchange.request.httpVersion !== "1.0") headers.push("transfer-encoding", "chunked");
-    this.#exchange.openEvents(headers, timing);
+    this.#exchange.isEvents = true;
+    this.#exchange.open(200, headers, timing);
     if (this.#gzip) this.#response.write(this.#gzip.begin());
     this.#response.flushHeaders();
   }
@@ -142,10 +141,7 @@ export class EventStream {
     const { socket } = this.#response;
     const sent = socket ? sentBytes(socket) : 0;
     // Without a socket, an earlier answer is still being sent.
-    if (socket && sent === this.#sentBytes) {
-      this.#exchange.drop();
-      return;
-    }
+    if (socket && sent === this.#sentBytes) return this.#exchange.drop();
     this.#sentBytes = sent;
     this.#stall?.restart();
   }

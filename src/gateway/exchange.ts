@@ -16,7 +16,7 @@ const RESET_CONTENT = 205;
 /** Up to here copying a body into a string costs less than a vectored write. */
 const ONE_WRITE_BYTES = 16 * 1024;
 
-/** Told when a caller disconnects. */
+/** Notified when a caller disconnects. */
 export type GoneListener = { onGone(): void };
 
 /** What all exchanges of a gateway share. */
@@ -41,15 +41,16 @@ export class Exchange {
   index = 0;
   isAwaited = false;
   #isOpen = true;
-  #isEvents = false;
+  /** The answer is a stream of events that the service writes. */
+  isEvents = false;
   /**
-   * Told when the connection closes before the whole answer was sent. An existing object, not a closure: with a closure
+   * Notified when the connection closes before the whole answer was sent. An existing object, not a closure: with a closure
    * per call, everything that a call holds outlived the young generation, at 10 µs a call.
    */
   goneListener: GoneListener | null = null;
   /** The connection whose pending requests it counts among. */
   connection: { pending: number } | null = null;
-  /** The caller's address as told by a trusted proxy; null if the connection's own address counts. */
+  /** The caller's address as a trusted proxy reports it; null if the connection's own address counts. */
   ip: string | null = null;
   /** Set if another node forwarded the request. */
   from: FromPeer | null = null;
@@ -126,19 +127,13 @@ export class Exchange {
   open(status: number, headers: string[], timing: RunTiming | null, exposure: Exposure = "ours"): void {
     // Before the headers that frame the body: Python's HTTP client accepts a head that is cut off.
     headers.unshift("x-request-id", this.id);
-    if (this.from && this.#isEvents) headers.unshift(EVENTS_HEADER, "1");
+    if (this.from && this.isEvents) headers.unshift(EVENTS_HEADER, "1");
     if (timing) headers.push("server-timing", serverTiming(timing));
     const origin = exposure === "app" ? null : (this.head?.origin ?? null);
     if (origin !== null) addAll(headers, this.#parts.cors.headers(origin, exposure));
     if (this.isLast) headers.push("connection", "close");
     this.response.writeHead(status, headers);
     this.settle();
-  }
-
-  /** The same for a stream of events. */
-  openEvents(headers: string[], timing: RunTiming | null): void {
-    this.#isEvents = true;
-    this.open(200, headers, timing);
   }
 
   /** Ends an answer whose head was sent, with its last piece. */

@@ -61,7 +61,7 @@ export class Forwarding {
     throw new AppError("node_lost");
   }
 
-  /** Closes WebSockets so that their clients reconnect, to another node; other requests go on. */
+  /** Closes WebSockets so that their clients reconnect, to another node; other requests continue. */
   startDraining(): void {
     for (const tunnel of this.#tunnels) tunnel.close(SERVICE_RESTART, "the service restarts; connect again");
   }

@@ -2,28 +2,28 @@ import type { IncomingMessage } from "node:http";
 import { isHost, isPlainlyChunked } from "../kit/http/fields.ts";
 import { AppError } from "../model/errors.ts";
 
-/** The headers the run path looks at. */
-export type RequestHead = {
+/** The headers that the run path reads. */
+export class RequestHead {
   /** Null only for HTTP/1.0 without a Host header. */
-  host: string | null;
-  authorization: string | null;
-  contentType: string | null;
-  contentEncoding: string | null;
-  contentLength: string | null;
-  origin: string | null;
-  xDisconnect: string | null;
-  accept: string | null;
-  acceptEncoding: string | null;
-  prefer: string | null;
-  lastEventId: string | null;
-  idempotencyKey: string | null;
-  webhookSecret: string | null;
+  host: string | null = null;
+  authorization: string | null = null;
+  contentType: string | null = null;
+  contentEncoding: string | null = null;
+  contentLength: string | null = null;
+  origin: string | null = null;
+  xDisconnect: string | null = null;
+  accept: string | null = null;
+  acceptEncoding: string | null = null;
+  prefer: string | null = null;
+  lastEventId: string | null = null;
+  idempotencyKey: string | null = null;
+  webhookSecret: string | null = null;
   /** All values, joined. Only what trusted proxies have added is believed. */
-  forwardedFor: string | null;
-  isChunked: boolean;
+  forwardedFor: string | null = null;
+  isChunked = false;
   /** The caller waits for `100 Continue` before it sends the body; HTTP/1.0 has no such request. */
-  isHeldBack: boolean;
-};
+  isHeldBack = false;
+}
 
 const MAX_HEADERS = 100;
 const MAX_TARGET_CHARS = 8192;
@@ -32,28 +32,12 @@ const ORIGIN_FORM = /^\/(?!\/)/;
 /** Reads the head once from the raw list: Node's dictionary would drop a second Host or Authorization. */
 export function readHead(request: IncomingMessage): RequestHead {
   const { rawHeaders, url = "", httpVersion, httpVersionMajor } = request;
-  if (httpVersionMajor !== 1) throw new AppError("bad_request", { message: "Use HTTP/1.1." });
+  if (httpVersionMajor !== 1) throw badRequest("Use HTTP/1.1.");
   if (url.length > MAX_TARGET_CHARS) throw new AppError("uri_too_long");
-  if (!ORIGIN_FORM.test(url)) throw url.startsWith("//") ? new AppError("not_found") : badTarget();
+  if (!ORIGIN_FORM.test(url))
+    throw url.startsWith("//") ? new AppError("not_found") : badRequest("The request target must be a path.");
   if (rawHeaders.length > MAX_HEADERS * 2) throw new AppError("headers_too_large");
-  const head: RequestHead = {
-    host: null,
-    authorization: null,
-    contentType: null,
-    contentEncoding: null,
-    contentLength: null,
-    origin: null,
-    xDisconnect: null,
-    accept: null,
-    acceptEncoding: null,
-    prefer: null,
-    lastEventId: null,
-    idempotencyKey: null,
-    webhookSecret: null,
-    forwardedFor: null,
-    isChunked: false,
-    isHeldBack: false,
-  };
+  const head = new RequestHead();
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
@@ -96,22 +80,21 @@ export function readHead(request: IncomingMessage): RequestHead {
         break;
       case 17:
         if (name.toLowerCase() === "transfer-encoding") {
-          if (head.isChunked || !isPlainlyChunked(value, httpVersion)) throw badEncoding();
+          if (head.isChunked || !isPlainlyChunked(value, httpVersion))
+            throw badRequest("The only transfer encoding accepted is chunked, over HTTP/1.1.");
           head.isChunked = true;
         }
         break;
       default:
     }
   }
-  if (head.host === null ? httpVersion === "1.1" : !isHost(head.host)) {
-    throw new AppError("bad_request", { message: "The Host header must name a host." });
-  }
+  if (head.host === null ? httpVersion === "1.1" : !isHost(head.host))
+    throw badRequest("The Host header must name a host.");
   return head;
 }
 
 function once(before: string | null, value: string, name: string): string {
-  if (before !== null)
-    throw new AppError("bad_request", { message: `The ${name} header may be given only once.` });
+  if (before !== null) throw badRequest(`The ${name} header may be given only once.`);
   return value;
 }
 
@@ -119,14 +102,8 @@ function joined(before: string | null, value: string): string {
   return before === null ? value : `${before}, ${value}`;
 }
 
-function badEncoding(): AppError {
-  return new AppError("bad_request", {
-    message: "The only transfer encoding accepted is chunked, over HTTP/1.1.",
-  });
-}
-
-function badTarget(): AppError {
-  return new AppError("bad_request", { message: "The request target must be a path." });
+function badRequest(message: string): AppError {
+  return new AppError("bad_request", { message });
 }
 
 /** Whether an Accept header asks for server-sent events by name. */

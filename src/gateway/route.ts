@@ -31,7 +31,7 @@ type PathRoute = AppRoute & { readonly kind: "path" };
 
 const RUN_ACTIONS = ["input", "result", "events", "cancel"] as const;
 /** The run itself, or one of these after its id. */
-export type RunAction = "record" | (typeof RUN_ACTIONS)[number];
+type RunAction = "record" | (typeof RUN_ACTIONS)[number];
 
 export type Route = CallRoute | RunRoute | DocumentRoute | PathRoute;
 
@@ -54,7 +54,7 @@ export function parseHostRoute({ projectId, appName }: AppRoute, target: string)
   return parseBelow({ projectId, appName }, segments.slice(1), query);
 }
 
-function split(target: string): { readonly segments: string[]; readonly query: string } {
+function split(target: string): { segments: string[]; query: string } {
   const mark = target.indexOf("?");
   if (mark === -1) return { segments: target.split("/"), query: "" };
   return { segments: target.slice(0, mark).split("/"), query: target.slice(mark + 1) };
@@ -100,9 +100,8 @@ export function readQuery(query: string): RunQuery {
   if (query === "") return PLAIN;
   const parameters = new URLSearchParams(query);
   const isAsync = single(parameters, "async") ?? "false";
-  if (isAsync !== "true" && isAsync !== "false") {
+  if (isAsync !== "true" && isAsync !== "false")
     throw new AppError("bad_request", { message: "async must be true or false." });
-  }
   return { isAsync: isAsync === "true", webhookEndpoint: single(parameters, "webhookEndpoint") };
 }
 
@@ -112,28 +111,20 @@ function single(parameters: URLSearchParams, name: string): string | null {
   return values[0] ?? null;
 }
 
-const OURS = new Set(["async", "webhookEndpoint"]);
+const OURS = ["async", "webhookEndpoint"];
 const MAY_BE_OURS = /async|webhookEndpoint|%/i;
 
 /**
- * What a target's query asks of us, and the target as the app is to see it: without that, and else as it came. Other
- * methods than POST leave everything to the app.
+ * The parameters of a target that are for the service, and the target that the app gets: without them, otherwise
+ * unchanged. With methods other than POST, all parameters are the app's.
  */
-export function readTarget(
-  target: string,
-  method: string,
-): { readonly target: string; readonly query: RunQuery } {
+export function readTarget(target: string, method: string): { target: string; query: RunQuery } {
   const mark = method === "POST" ? target.indexOf("?") : -1;
   if (mark === -1) return { target, query: PLAIN };
   const text = target.slice(mark + 1);
   if (!MAY_BE_OURS.test(text)) return { target, query: PLAIN };
-  const kept = text.split("&").filter((part) => !OURS.has(nameOf(part)));
+  const isOurs = (part: string): boolean => OURS.some((name) => new URLSearchParams(part).has(name));
+  const kept = text.split("&").filter((part) => !isOurs(part));
   const path = target.slice(0, mark);
   return { target: kept.length === 0 ? path : `${path}?${kept.join("&")}`, query: readQuery(text) };
-}
-
-/** As the query's reader understands it. */
-function nameOf(part: string): string {
-  const [name] = new URLSearchParams(part).keys();
-  return name ?? "";
 }

@@ -38,14 +38,19 @@ export class RunAnswer implements RunReader, GoneListener {
     this.#patience = patience;
   }
 
-  /** Connects it to its run. If the caller leaves, the run stops or goes on as the caller asked. */
+  /** Connects it to its run. If the caller leaves, the run stops or continues as the caller asked. */
   attach(run: LiveRun): void {
     this.#run = run;
     const { response } = this.#exchange;
     // Gone already, while the store was asked.
     if (response.destroyed) this.#leave(run);
     this.#exchange.goneListener = this;
-    if (this.#patience && !run.end) this.#wait(run, this.#patience);
+    const patience = this.#patience;
+    if (!patience || run.end) return;
+    const adopt = async (): Promise<void> => {
+      this.#isAdopted = await patience.adopt(run, this);
+    };
+    this.#timer = this.#parts.clock.after(patience.waitMs, () => this.#exchange.attempt(adopt));
   }
 
   onGone(): void {
@@ -72,38 +77,19 @@ export class RunAnswer implements RunReader, GoneListener {
   }
 
   onEnd(end: RunEnd): void {
+    const { outcome, response, timing } = end;
     try {
-      this.#answer(end);
+      this.#timer?.cancel();
+      if (this.#stream) this.#stream.end(end);
+      else if (outcome.kind === "returned" && response.status < 300 && wantsEvents(this.#call.head.accept)) {
+        // A plain value becomes a stream of one event.
+        const stream = this.#openStream();
+        stream?.chunk({ ...plainChunk(outcome.json), wireBytes: 0 });
+        stream?.end(end);
+      } else this.#exchange.answer(response, timing);
     } catch (error) {
       this.#exchange.fault(error);
     }
-  }
-
-  #answer(end: RunEnd): void {
-    this.#timer?.cancel();
-    if (this.#stream) this.#stream.end(end);
-    else if (
-      end.outcome.kind === "returned" &&
-      end.response.status < 300 &&
-      wantsEvents(this.#call.head.accept)
-    ) {
-      this.#answerAsStream(end, end.outcome.json);
-    } else this.#exchange.answer(end.response, end.timing);
-  }
-
-  /** Sends a plain value as a stream of one event. */
-  #answerAsStream(end: RunEnd, json: Buffer): void {
-    const stream = this.#openStream();
-    stream?.chunk({ ...plainChunk(json), wireBytes: 0 });
-    stream?.end(end);
-  }
-
-  #wait(run: LiveRun, patience: Patience): void {
-    this.#timer = this.#parts.clock.after(patience.waitMs, () => {
-      this.#exchange.attempt(async () => {
-        this.#isAdopted = await patience.adopt(run, this);
-      });
-    });
   }
 
   #openStream(): StreamAnswer | null {
@@ -171,10 +157,8 @@ class StreamAnswer {
   end({ response, timing }: RunEnd): void {
     this.#headTimer.cancel();
     const stream = this.#stream;
-    if (response.error && !stream.isOpen && this.#messages.bytes === 0) {
-      this.#exchange.answer(response, timing);
-      return;
-    }
+    if (response.error && !stream.isOpen && this.#messages.bytes === 0)
+      return this.#exchange.answer(response, timing);
     if (!stream.isOpen && !stream.isClosed) stream.open(timing);
     if (response.error) this.#messages.addEvent("error", errorBody(response.error, this.#run.request.id));
     this.#heartbeat?.cancel();

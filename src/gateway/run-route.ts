@@ -13,7 +13,7 @@ import type { Authenticator } from "./authenticate.ts";
 import type { BodyRoom, MakeRoom } from "./body.ts";
 import type { Feeds } from "./events/feeds.ts";
 import type { Forwarding } from "./forwarding.ts";
-import type { RunAction, RunRoute } from "./route.ts";
+import type { RunRoute } from "./route.ts";
 import { sendInput, sendRecord, sendResult } from "./run-views.ts";
 
 export type RunParts = {
@@ -37,13 +37,6 @@ type HandlerParts = RunParts & {
 
 type AppRunRequest = AppRequest<RunRoute> & { readonly app: App; readonly token: RememberedToken };
 
-const METHODS: Record<RunAction, "GET" | "POST"> = {
-  record: "GET",
-  input: "GET",
-  result: "GET",
-  events: "GET",
-  cancel: "POST",
-};
 /** `Retry-After` for a result that is not available yet. */
 const RETRY_AFTER = { "retry-after": "1" };
 const EVENT_NUMBER = /^\d{1,15}$/;
@@ -64,10 +57,9 @@ export class RunHandler {
     const live = catalog.find(projectId, name);
     const app = live?.app ?? (await findApp({ projectId, name }));
     if (!app) throw new AppError("app_not_found");
-    const method = METHODS[route.action];
-    if (exchange.request.method !== method) {
+    const method = route.action === "cancel" ? "POST" : "GET";
+    if (exchange.request.method !== method)
       throw new AppError("method_not_allowed", { headers: { allow: method } });
-    }
     const asked = { ...request, app, token };
     try {
       await this.#act(asked, live);
@@ -82,20 +74,21 @@ export class RunHandler {
 
   async #act(request: AppRunRequest, live: LiveApp | undefined): Promise<void> {
     const { exchange, route, app } = request;
+    const { lookup, canceller } = this.#parts;
     if (await this.#forward(request)) return undefined;
     switch (route.action) {
       case "record":
         return await sendRecord(exchange, await this.#find(request), app);
-      case "input":
-        return await this.#input(request);
+      case "input": {
+        const known = await this.#find(request, null);
+        return sendInput(exchange, known, await lookup.input(known, this.#room(request)));
+      }
       case "result":
         return await this.#result(request, this.#configOf(request, live));
       case "events":
         return await this.#events(request, this.#configOf(request, live));
       case "cancel":
-        await this.#parts.canceller.cancel({ appNumber: app.number, id: route.runId }, (run) =>
-          maySee(request, run),
-        );
+        await canceller.cancel({ appNumber: app.number, id: route.runId }, (run) => maySee(request, run));
         return exchange.answerJson(202, { run_id: route.runId });
       default:
         return route.action satisfies never;
@@ -106,22 +99,17 @@ export class RunHandler {
   async #forward({ exchange, head, route, app }: AppRunRequest): Promise<boolean> {
     const { forwarding, lookup } = this.#parts;
     const { action, runId: id } = route;
-    const isThere =
+    const isLiveOnly =
       action === "events" || action === "cancel" || (action === "result" && head.prefer !== null);
-    if (!forwarding || !isThere || lookup.isLive(id)) return false;
+    if (!forwarding || !isLiveOnly || lookup.isLive(id)) return false;
     return await forwarding.handleRun(exchange, route, { appNumber: app.number, id });
   }
 
-  /** A run that goes on here after its app has moved keeps the configuration that it started with. */
+  /** A run that continues here after its app has moved keeps the configuration that it started with. */
   #configOf({ route }: AppRunRequest, live: LiveApp | undefined): AppConfig {
     const config = live?.version.config ?? this.#parts.lookup.configOf(route.runId);
     if (!config) throw new AppError("app_not_found");
     return config;
-  }
-
-  async #input(request: AppRunRequest): Promise<void> {
-    const known = await this.#find(request, null);
-    sendInput(request.exchange, known, await this.#parts.lookup.input(known, this.#room(request)));
   }
 
   async #result(request: AppRunRequest, { deployment }: AppConfig): Promise<void> {
@@ -129,20 +117,16 @@ export class RunHandler {
     const waitSeconds = preferredWait(head.prefer);
     const known = await (waitSeconds ? this.#findEnded(request, waitSeconds) : this.#find(request));
     const applied = waitSeconds === null ? {} : { "preference-applied": `wait=${waitSeconds}` };
-    if (isFinal(known.run.state)) {
-      await sendResult(exchange, known, deployment.sse, applied);
-      return;
-    }
+    if (isFinal(known.run.state)) return await sendResult(exchange, known, deployment.sse, applied);
     const { id, state } = known.run;
-    exchange.answerJson(202, { run_id: id, status: state }, { ...RETRY_AFTER, ...applied });
+    return exchange.answerJson(202, { run_id: id, status: state }, { ...RETRY_AFTER, ...applied });
   }
 
   async #events(request: AppRunRequest, { deployment, limits }: AppConfig): Promise<void> {
     const { exchange, head } = request;
     const { lastEventId } = head;
-    if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId)) {
+    if (lastEventId !== null && !EVENT_NUMBER.test(lastEventId))
       throw new AppError("bad_request", { message: "Last-Event-ID must be the number of an event." });
-    }
     const { feeds, authenticator } = this.#parts;
     const events = {
       app: request.app,

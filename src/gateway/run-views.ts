@@ -39,14 +39,14 @@ export async function sendRecord(exchange: Exchange, known: KnownRun, app: AppNa
 /** Answers with a run's arguments, byte for byte. */
 export function sendInput(exchange: Exchange, { run }: KnownRun, input: Uint8Array | null): void {
   if (!input) throw new AppError("payload_not_kept");
+  let contentType = JSON_TYPE;
+  let body = input.length === 0 ? EMPTY_OBJECT : Buffer.from(input.buffer, input.byteOffset, input.length);
   if (isServerRun(run)) {
-    const { head, body: sent } = unpackRequest(input);
-    const type = headerOf(head.headers, "content-type") ?? UNKNOWN_TYPE;
-    exchange.answer({ status: 200, contentType: type, body: sent, headers: {}, error: null });
-    return;
+    const sent = unpackRequest(input);
+    contentType = headerOf(sent.head.headers, "content-type") ?? UNKNOWN_TYPE;
+    ({ body } = sent);
   }
-  const body = input.length === 0 ? EMPTY_OBJECT : Buffer.from(input.buffer, input.byteOffset, input.length);
-  exchange.answer({ status: 200, contentType: JSON_TYPE, body, headers: {}, error: null });
+  exchange.answer({ status: 200, contentType, body, headers: {}, error: null });
 }
 
 /** Answers as the run did: its status, its content type and its bytes; `extra` headers go with it. */
@@ -60,10 +60,8 @@ export async function sendResult(
   if (!payload || !isKept) throw new AppError("payload_not_kept");
   const { contentType, result } = payload;
   const body = result ? Buffer.from(result.buffer, result.byteOffset, result.length) : EMPTY;
-  if (contentType !== STREAM_TYPE) {
-    exchange.answer({ status, contentType, body, headers: extra, error: null });
-    return;
-  }
+  if (contentType !== STREAM_TYPE)
+    return exchange.answer({ status, contentType, body, headers: extra, error: null });
   if (!(await isWhole(transcript))) throw new AppError("payload_not_kept");
   const headers = ["content-type", STREAM_TYPE, "cache-control", "no-cache", ...Object.entries(extra).flat()];
   exchange.open(status, headers, null);
@@ -85,9 +83,8 @@ async function pour({ response }: Exchange, pieces: AsyncIterable<Buffer>): Prom
 async function* listText(open: string, transcript: Transcript): AsyncGenerator<Buffer> {
   let text = `${open}[`;
   for await (const chunks of allChunks(transcript)) {
-    for (const { event, isText, bytes } of chunks) {
+    for (const { event, isText, bytes } of chunks)
       text += `${event === 1 ? "" : ","}${isText ? JSON.stringify(bytes.toString()) : bytes.toString()}`;
-    }
     yield Buffer.from(text);
     text = "";
   }

@@ -1,10 +1,9 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { ListenerLimits } from "../config/listener-limits.ts";
-import { BACKLOG, checkingInterval, ConnectionGate, MAX_PIPELINED } from "../kit/listener.ts";
+import { BACKLOG, checkingInterval, MAX_PIPELINED } from "../kit/listener.ts";
 import { createServer, ServerResponse } from "../kit/node-http.ts";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { randomUUID } from "node:crypto";
 import { RUN_AHEAD_MS, UuidSource } from "../kit/ids.ts";
 import { clientAddress } from "../kit/ip-addresses.ts";
 import type { Log } from "../kit/log.ts";
@@ -13,7 +12,7 @@ import type { Others } from "../nodes/forward/app-locator.ts";
 import type { FromPeer, PeerRoutes } from "../nodes/peer-listener.ts";
 import { type AppRequest, sendDocument } from "./app-request.ts";
 import { type HostParts, RouteFinder } from "./find-route.ts";
-import { BrokenRequests, type Connection, Connections } from "./connection.ts";
+import { type Connection, Connections } from "./connection.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { BodyRoom, bodyRoomBytes } from "./body.ts";
 import { CallHandler } from "./call-route.ts";
@@ -22,7 +21,7 @@ import { Feeds } from "./events/feeds.ts";
 import { Exchange, type ExchangeParts, OpenExchanges } from "./exchange.ts";
 import { Forwarding } from "./forwarding.ts";
 import { ProxyHandler, type ProxyParts } from "./proxy/proxy-route.ts";
-import { readHead, type RequestHead } from "./request-head.ts";
+import { readHead } from "./request-head.ts";
 import { asksForSocket, SocketHandler } from "./proxy/socket-route.ts";
 import type { Route } from "./route.ts";
 import { RunHandler, type RunParts } from "./run-route.ts";
@@ -84,7 +83,6 @@ export class Gateway {
   readonly #open = new OpenExchanges();
   readonly #closing = new AbortController();
   readonly #connections: Connections;
-  readonly #gate: ConnectionGate;
   readonly #forwarding: Forwarding | null;
   readonly #calls: CallHandler;
   readonly #proxy: ProxyHandler;
@@ -96,7 +94,6 @@ export class Gateway {
     apiUpgrade: (request, socket, first, from) => this.#upgrade(request, socket, first, from),
   };
   #isDraining = false;
-  /** Requests that were left without an answer when it closed. */
   unanswered = 0;
 
   private constructor(options: GatewayOptions) {
@@ -119,28 +116,22 @@ export class Gateway {
     const closing = this.#closing.signal;
     const feeds = new Feeds(options);
     this.#runs = new RunHandler({ ...parts, feeds, closing, forwarding: this.#forwarding });
-    this.#gate = new ConnectionGate({
-      ...options,
-      maxPerAddress: options.maxConnectionsPerAddress,
-      turnAway: (socket, why) => broken.turnAway(socket, why),
-    });
-    this.#connections = new Connections(this.#gate);
-    const broken = new BrokenRequests((socket) => this.#connections.of(socket));
+    this.#connections = new Connections({ ...options, maxPerAddress: options.maxConnectionsPerAddress });
     this.#server = createHttpServer(
       options,
       // Behind pending requests a handshake is a plain request, because their answers come first.
       (request) => asksForSocket(request) && this.#connections.of(request.socket).pending === 0,
     );
     this.#server.on("connection", (socket: Socket) => this.#connections.add(socket));
-    const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
-      this.#receive(request, response);
-    this.#server.on("request", onRequest);
-    this.#server.on("checkContinue", onRequest);
+    for (const event of ["request", "checkContinue"])
+      this.#server.on(event, (request: IncomingMessage, response: ServerResponse) =>
+        this.#receive(request, response),
+      );
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
       const connection = this.#connections.of(request.socket);
       if (connection.isOver) return;
       connection.isOver = true;
-      const exchange = this.#exchange(connection, request, response, randomUUID());
+      const exchange = this.#exchange(connection, request, response, null);
       exchange.isLast = true;
       exchange.fail(new AppError("expectation_failed"));
     });
@@ -148,7 +139,7 @@ export class Gateway {
       this.#upgrade(request, socket, first),
     );
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) =>
-      broken.onClientError(error, socket),
+      this.#connections.onClientError(error, socket),
     );
   }
 
@@ -165,14 +156,13 @@ export class Gateway {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Refuses new calls, or forwards them to the owners of their apps; calls in progress go on. */
+  /** Refuses new calls, or forwards them to the owners of their apps; calls in progress continue. */
   startDraining(): void {
     this.#isDraining = true;
     this.#forwarding?.startDraining();
     this.#server.closeIdleConnections();
   }
 
-  /** Resolves when no request is being forwarded. */
   async settleForwarding(): Promise<void> {
     await this.#forwarding?.settle();
   }
@@ -195,9 +185,12 @@ export class Gateway {
     connection: Connection,
     request: IncomingMessage,
     response: ServerResponse,
-    id: string,
+    from: FromPeer | null,
   ): Exchange {
+    // On a call it is also the id of the run.
+    const id = this.#ids.next(this.#options.clock.now());
     const exchange = new Exchange(request, response, id, this.#exchanges);
+    exchange.from = from;
     exchange.connection = connection;
     connection.pending += 1;
     connection.latest = exchange;
@@ -214,8 +207,7 @@ export class Gateway {
       request.socket.destroy();
       return;
     }
-    const exchange = this.#exchange(connection, request, response, this.#newId());
-    exchange.from = from;
+    const exchange = this.#exchange(connection, request, response, from);
     exchange.attempt(() => this.#handle(connection, exchange, null));
   }
 
@@ -231,18 +223,16 @@ export class Gateway {
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
     response.once("finish", () => socket.destroySoon());
-    const exchange = this.#exchange(connection, request, response, this.#newId());
-    exchange.from = from;
+    const exchange = this.#exchange(connection, request, response, from);
     exchange.attempt(() => this.#handle(connection, exchange, first));
   }
 
-  /** The request's id; on a call also the run's. */
-  #newId(): string {
-    return this.#ids.next(this.#options.clock.now());
-  }
-
   #handle(connection: Connection, exchange: Exchange, first: Buffer | null): void | Promise<void> {
-    const head = this.#read(connection, exchange);
+    // If the head is malformed, nothing that follows it on the connection can be trusted.
+    connection.isOver = true;
+    exchange.isLast = true;
+    const head = readHead(exchange.request);
+    connection.isOver = false;
     exchange.head = head;
     exchange.isLast = first !== null || this.#isDraining;
     this.#admit(connection, exchange);
@@ -305,15 +295,7 @@ export class Gateway {
     exchange.answerMoved();
   }
 
-  #read(connection: Connection, exchange: Exchange): RequestHead {
-    connection.isOver = true;
-    exchange.isLast = true;
-    const head = readHead(exchange.request);
-    connection.isOver = false;
-    return head;
-  }
-
-  /** Enforces connection limits; behind a trusted proxy, by the address that it tells. */
+  /** Enforces connection limits; behind a trusted proxy, by the address that the proxy reports. */
   #admit({ visitor }: Connection, exchange: Exchange): void {
     const { response, head, remote, from } = exchange;
     if (from) exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);
@@ -324,7 +306,7 @@ export class Gateway {
     }
     if (visitor.address !== null) return;
     exchange.ip = clientAddress(remote, head?.forwardedFor ?? null, this.#options.trusted);
-    const leave = this.#gate.enter(exchange.ip);
+    const leave = this.#connections.gate.enter(exchange.ip);
     if (!leave) throw noRoom("address");
     exchange.onKnown = leave;
     response.once("close", leave);

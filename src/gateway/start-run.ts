@@ -61,10 +61,12 @@ export class RunStarter {
       head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
     if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
     if (key) return this.#executeKeyed(call, run, key);
-    // The caller may come back, or a webhook waits for the result: the run has to survive a crash.
-    if (webhook || head.xDisconnect === "continue") return this.#executeKept(call, run);
+    const { executor, submitter } = this.#parts;
     const answer = this.#answer(call);
-    answer.attach(this.#parts.executor.execute(run, answer));
+    // The caller may come back, or a webhook waits for the result: the run has to survive a crash.
+    if (webhook || head.xDisconnect === "continue")
+      return submitter.executeKept(run, answer).then((started) => answer.attach(started));
+    answer.attach(executor.execute(run, answer));
     return undefined;
   }
 
@@ -103,11 +105,6 @@ export class RunStarter {
     else await this.#replay(call, keyed);
   }
 
-  async #executeKept(call: CheckedCall, run: RunRequest): Promise<void> {
-    const answer = this.#answer(call);
-    answer.attach(await this.#parts.submitter.executeKept(run, answer));
-  }
-
   /** Refuses arguments that do not fit the signature before the run is accepted. */
   async #checkArguments({ live, route }: CheckedCall, names: readonly string[]): Promise<void> {
     const signature = await this.#parts.catalog.signature(live, route.functionName);
@@ -131,12 +128,10 @@ export class RunStarter {
     const makeRoom = bodyRoom.forAnswer(live.app.projectId, exchange);
     const known = await lookup.find({ appNumber: live.app.number, id: runId }, makeRoom);
     if (!known) throw new AppError("payload_not_kept");
-    if (!isFinal(known.run.state)) {
-      if (!known.run.isAsync) throw new AppError("run_unfinished", { headers: { "retry-after": "1" } });
-      this.#accepted(call, runId, REPLAYED);
-      return true;
-    }
-    await sendResult(exchange, known, live.version.config.deployment.sse, REPLAYED);
+    if (isFinal(known.run.state))
+      await sendResult(exchange, known, live.version.config.deployment.sse, REPLAYED);
+    else if (known.run.isAsync) this.#accepted(call, runId, REPLAYED);
+    else throw new AppError("run_unfinished", { headers: { "retry-after": "1" } });
     return true;
   }
 

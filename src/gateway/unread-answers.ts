@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "../kit/clock.ts";
 
-/** In the time that an answer may lie unread. */
+/** Checks in the time that an answer may stay unread. */
 const LOOKS = 4;
 
 type Unread = {
@@ -14,8 +14,8 @@ type Unread = {
 };
 
 /**
- * Whole answers that their callers have not taken yet. A connection of which nothing is taken for too long is closed, so
- * that the answer does not stay in memory. Each answer has that time for itself, from its turn on. One timer for all.
+ * Complete answers that their callers have not read yet. Closes a connection that takes no bytes for too long, so that
+ * the answer does not stay in memory. The time of each answer begins with its turn. One timer for all.
  */
 export class UnreadAnswers {
   readonly #stallMs: number;
@@ -47,27 +47,25 @@ export class UnreadAnswers {
     this.#isLooking = false;
     const now = this.#clock.monotonic();
     for (const unread of this.#unread) {
-      if (unread.response.writableFinished || unread.socket.destroyed) this.#unread.delete(unread);
-      else if (this.#isStalled(unread, now)) unread.socket.destroy();
+      if (unread.response.writableFinished || unread.socket.destroyed) {
+        this.#unread.delete(unread);
+        continue;
+      }
+      const sent = sentBytes(unread.socket);
+      // Without a socket, an earlier answer on the connection is still being sent.
+      if (unread.response.socket === null || sent !== unread.sentBytes) {
+        unread.sentBytes = sent;
+        unread.changedAt = now;
+      }
+      if (now - unread.changedAt >= this.#stallMs) unread.socket.destroy();
     }
     this.#lookLater();
-  }
-
-  #isStalled(unread: Unread, now: number): boolean {
-    const sent = sentBytes(unread.socket);
-    // Without a socket, an earlier answer on the connection is still being sent.
-    if (unread.response.socket === null || sent !== unread.sentBytes) {
-      unread.sentBytes = sent;
-      unread.changedAt = now;
-    }
-    return now - unread.changedAt >= this.#stallMs;
   }
 }
 
 /**
- * How many bytes the kernel has taken of all that a socket was given to send. Node tells of a write only when the
- * whole of it is gone, and a message may be megabytes that a slow caller takes for minutes; its own socket timeout
- * looks at the same two numbers.
+ * How many of a socket's bytes the kernel has taken. Node reports a write only when all of it is gone, and a slow caller
+ * may take minutes for one of megabytes; Node's own socket timeout compares the same two numbers.
  */
 export function sentBytes(socket: Socket): number {
   const { _handle: handle } = socket as { _handle?: { bytesWritten: number; writeQueueSize: number } | null };

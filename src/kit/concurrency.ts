@@ -211,3 +211,9 @@ export class Turns<Key> {
     }
   }
 }
+
+/** Calls that come while the work is in progress share it and its result. */
+export function shared<Result>(work: () => Promise<Result>): () => Promise<Result> {
+  let running: Promise<Result> | null = null;
+  return () => (running ??= work().finally(() => (running = null)));
+}

@@ -18,13 +18,13 @@ const LOOK_EVERY_MS = 900;
 const SPREAD_MS = 200;
 /** Minimum gap between queries, since many nodes may notify about the same change. */
 const MIN_GAP_MS = 20;
-/** While the database is away. */
+/** While the database does not answer. */
 const LONGEST_GAP_MS = 5_000;
 const PRUNE_EVERY_MS = 60_000;
 
 /**
  * Tells listeners what other nodes have changed, within a second: polls the table of changes, and queries it at once
- * when notified. Each change, also of this node, is told at least once.
+ * when notified. Each change, also of this node, is reported at least once.
  */
 export class Changes {
   readonly #parts: ChangesParts;
@@ -45,7 +45,7 @@ export class Changes {
     this.#position = position;
   }
 
-  /** All changes from now on are told once it has started. */
+  /** Once started, it reports all changes from now on. */
   static async open(parts: ChangesParts): Promise<Changes> {
     const { position } = await parts.store.changes.since(null);
     return new Changes(parts, position);
@@ -141,7 +141,7 @@ export class Changes {
   }
 }
 
-/** A listener that is called one at a time until it succeeds; changes that come meanwhile are told together. */
+/** Calls a listener, one call at a time, until it succeeds; changes that come meanwhile are reported together. */
 class ChangeListener {
   readonly #hear: Hear;
   readonly #onFailure: (error: unknown) => void;

@@ -83,7 +83,7 @@ async function join(parts: JoinParts, life: Lifecycle) {
     (started) => started.stop(),
   );
   const url = parts.nodeUrl ?? `https://127.0.0.1:${listener.port}`;
-  // A node that is only cut off from Postgres goes on with its calls; a dead one would be retried by TCP for 15 minutes.
+  // A node that is only cut off from Postgres continues its calls; a dead one would be retried by TCP for 15 minutes.
   const onGone = (gone: ServiceNode): void => {
     peers.forget(gone.id);
     void talk.heartbeat(gone).catch(() => peers.abandon(gone.id));
@@ -173,7 +173,7 @@ async function join(parts: JoinParts, life: Lifecycle) {
       changes.start();
       await lease.announce();
       await roster.look();
-      await meetOthers({ roster, talk, clock, self });
+      await meetOthers(roster, talk, clock, self);
       const others = roster.all.map(({ id }) => id).filter((id) => id !== self.id);
       await prove.with(others);
       parts.requireVolumes(others);
@@ -230,17 +230,7 @@ const LOOK_AGAIN_MS = 500;
  * Resolves when every other node that lives was reached, and has reached this one; throws if one is not, or if one has a
  * copy of this node's data directory.
  */
-async function meetOthers({
-  roster,
-  talk,
-  clock,
-  self,
-}: {
-  roster: Roster;
-  talk: NodeTalk;
-  clock: Clock;
-  self: Peer;
-}): Promise<void> {
+async function meetOthers(roster: Roster, talk: NodeTalk, clock: Clock, self: Peer): Promise<void> {
   const met = new Set([self.id]);
   const until = clock.monotonic() + PATIENCE_MS;
   for (;;) {

@@ -39,7 +39,13 @@ export class Neighbours {
   async start(): Promise<void> {
     this.#learn();
     await this.#write();
-    this.#timer = this.#parts.clock.every(LOOK_MS, () => this.#look());
+    const { clock, log } = this.#parts;
+    this.#timer = clock.every(LOOK_MS, () => {
+      if (!this.#learn()) return;
+      this.#writing = this.#writing
+        .then(() => this.#write())
+        .catch((error: unknown) => log.error({ err: error }, "could not tell apps' walls of another node"));
+    });
   }
 
   async stop(): Promise<void> {
@@ -47,14 +53,7 @@ export class Neighbours {
     await this.#writing;
   }
 
-  #look(): void {
-    if (!this.#learn()) return;
-    const { log } = this.#parts;
-    this.#writing = this.#writing
-      .then(() => this.#write())
-      .catch((error: unknown) => log.error({ err: error }, "could not tell apps' walls of another node"));
-  }
-
+  /** Whether addresses were new. */
   #learn(): boolean {
     const { nodes, ownId, managementPort } = this.#parts;
     const before = this.#known.size;

@@ -8,7 +8,7 @@ import type { NodeDetails } from "../model/node.ts";
 /** A machine with more is a router, or a host of containers. */
 const MAX_ADDRESSES = 64;
 
-/** What this service tells the others about itself. */
+/** The details of this service that the other nodes get. */
 export function ownDetails(
   { dataDir, nodeName }: Pick<Settings, "dataDir" | "nodeName">,
   startedAt: number,

@@ -48,7 +48,6 @@ export class OwnedApps {
     return this.#host !== null;
   }
 
-  /** The fence for writes about an app; one that never matches if this node does not own it. */
   holderOf(appNumber: number): AppHolder {
     return { owner: this.#parts.nodeId, fence: this.fences.get(appNumber) ?? NO_FENCE };
   }
@@ -57,7 +56,6 @@ export class OwnedApps {
     return Array.from(this.fences, ([appNumber, fence]) => ({ appNumber, fence }));
   }
 
-  /** Whether it may be moved now. */
   isFree(appNumber: number): boolean {
     return this.#host !== null && !this.#host.isChanging(appNumber);
   }
@@ -104,7 +102,6 @@ export class OwnedApps {
     return this.#unserved.get(appNumber)?.failures ?? 0;
   }
 
-  /** Why an owned app cannot be loaded; null if unknown. */
   whyUnserved(appNumber: number): AppError | null {
     const error = this.#unserved.get(appNumber)?.error;
     return error instanceof AppError ? error : null;
@@ -117,14 +114,13 @@ export class OwnedApps {
         await host.open(appNumber);
         this.#unserved.delete(appNumber);
       } catch (error) {
-        this.#note(appNumber, error);
+        if (this.fences.has(appNumber)) this.#note(appNumber, error);
       }
     }
     if (!this.fences.has(appNumber)) await host.letGo(appNumber);
   }
 
   #note(appNumber: number, error: unknown): void {
-    if (!this.fences.has(appNumber)) return;
     const { clock, log } = this.#parts;
     const failures = (this.#unserved.get(appNumber)?.failures ?? 0) + 1;
     const waitMs = backoffMs(failures, RETRY_MS, LONGEST_RETRY_MS);

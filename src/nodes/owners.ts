@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
-import { forEachConcurrently } from "../kit/concurrency.ts";
+import { forEachConcurrently, shared } from "../kit/concurrency.ts";
 import type { AppError } from "../model/errors.ts";
 import type { AppPlace, ServiceNode } from "../model/node.ts";
 import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
@@ -60,11 +60,8 @@ export class Owners {
   /** Nodes that failed to get an app ready while this one stops; they are not asked again. */
   readonly #unready = new Set<string>();
   #timers: Timer[] = [];
-  #reviewing: Promise<void> | null = null;
-  #syncing: Promise<void> | null = null;
   /** When the owned apps were last compared with the database; monotonic. */
   #comparedAt = Number.NEGATIVE_INFINITY;
-  #mending: Promise<void> | null = null;
   readonly #giving = new Map<number, Promise<boolean>>();
   #hasStarted = false;
   #isLeaving = false;
@@ -113,7 +110,7 @@ export class Owners {
 
   /** Whether this node owns the app and holds its lease, as far as it knows without asking. */
   mayClaim(appNumber: number): boolean {
-    return this.#apps.fences.has(appNumber) && this.#parts.lease.isHeld;
+    return this.has(appNumber) && this.#parts.lease.isHeld;
   }
 
   /** Why an owned app cannot be loaded; null if unknown. */
@@ -152,7 +149,7 @@ export class Owners {
       await this.#apps.serve([{ appNumber, fence }]);
       return found;
     }
-    // No node is left; the caller is told that this one is stopping.
+    // No node is left; the caller learns that this one is stopping.
     if (this.#isLeaving && !winnerOf(appNumber, roster.takers)) return found;
     return (await this.#take([appNumber])).length > 0 ? found : null;
   }
@@ -173,8 +170,7 @@ export class Owners {
 
   /** Takes those of the apps that have no owner and belong here. */
   async lookAfter(appNumbers: readonly number[]): Promise<void> {
-    const { store } = this.#parts;
-    const places = await store.appOwners.list(appNumbers);
+    const places = await this.#parts.store.appOwners.list(appNumbers);
     await Promise.all(places.map((place) => this.settle(place, false)));
   }
 
@@ -186,12 +182,7 @@ export class Owners {
   }
 
   /** Compares the owned apps with the database. */
-  sync(): Promise<void> {
-    this.#syncing ??= this.#safely("compare the apps of this node", () => this.#sync()).finally(
-      () => (this.#syncing = null),
-    );
-    return this.#syncing;
-  }
+  readonly sync = shared(() => this.#safely("compare the apps of this node", () => this.#sync()));
 
   /** Nodes have come or gone, so apps may lack an owner. */
   onNodesChanged(): void {
@@ -203,12 +194,7 @@ export class Owners {
   }
 
   /** Takes apps without an owner, and hands over apps that belong on another node. */
-  review(): Promise<void> {
-    this.#reviewing ??= this.#safely("look for apps without a node", () => this.#review()).finally(
-      () => (this.#reviewing = null),
-    );
-    return this.#reviewing;
-  }
+  readonly review = shared(() => this.#safely("look for apps without a node", () => this.#review()));
 
   /** Hands every app over, each ready on the other node first; without other nodes, apps stay without an owner. */
   async leave(): Promise<void> {
@@ -216,20 +202,18 @@ export class Owners {
     this.stop();
     await this.#parts.roster.look();
     await forEachConcurrently(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
-      this.#safely("give an app to another node", () => this.#giveAway(app)),
+      this.#safely("give an app to another node", async () => {
+        const winner = winnerOf(app.appNumber, this.#others());
+        if (winner) await this.#handOver(app.appNumber, winner);
+        // Its calls end here; the next node to start may take it at once.
+        if (this.has(app.appNumber)) await this.#giveUp(app);
+      }),
     );
     await this.#safely("leave its last apps to other nodes", async () => {
       // Given by a node that did not know yet that this one leaves.
       for (const app of await this.#parts.store.appOwners.owned(this.#parts.lease.id))
         await this.#giveUp(app);
     });
-  }
-
-  async #giveAway(app: OwnedApp): Promise<void> {
-    const winner = winnerOf(app.appNumber, this.#others());
-    if (winner) await this.#handOver(app.appNumber, winner);
-    // Its calls end here; the next node to start may take it at once.
-    if (this.#apps.fences.has(app.appNumber)) await this.#giveUp(app);
   }
 
   /** Releases the app, unless another node owns it by now. */
@@ -246,12 +230,8 @@ export class Owners {
   async #take(appNumbers: readonly number[]): Promise<readonly OwnedApp[]> {
     const { store, lease, predecessors } = this.#parts;
     if (this.#isLeaving || !this.#hasStarted || appNumbers.length === 0) return [];
-    const taken = await store.appOwners.take({
-      appNumbers,
-      owner: lease.id,
-      dead: predecessors,
-      mayJudge: lease.mayJudge,
-    });
+    const { id: owner, mayJudge } = lease;
+    const taken = await store.appOwners.take({ appNumbers, owner, dead: predecessors, mayJudge });
     await this.#apps.serve(taken);
     return taken;
   }
@@ -307,12 +287,11 @@ export class Owners {
   }
 
   /** Retries apps that could not be loaded; on failure hands them to a node that can load them. */
-  #mendSoon(): Promise<void> {
-    this.#mending ??= forEachConcurrently(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
+  readonly #mendSoon = shared(() =>
+    forEachConcurrently(this.#apps.due(), MENDED_AT_A_TIME, (appNumber) =>
       this.#safely("have an app served", () => this.#mend(appNumber)),
-    ).finally(() => (this.#mending = null));
-    return this.#mending;
-  }
+    ),
+  );
 
   async #mend(appNumber: number): Promise<void> {
     const failures = await this.#apps.retry(appNumber);

@@ -117,12 +117,11 @@ export class PeerListener {
   #know(socket: TLSSocket): void {
     this.#strangers.release(connectionKey(socket));
     const nodeId = socket.authorized ? nodeOf(socket.getPeerCertificate()) : null;
-    if (nodeId === null) {
-      socket.destroy();
-      return;
+    if (nodeId === null) socket.destroy();
+    else {
+      this.#nodes.set(socket, nodeId);
+      socket.once("close", () => this.#nodes.delete(socket));
     }
-    this.#nodes.set(socket, nodeId);
-    socket.once("close", () => this.#nodes.delete(socket));
   }
 
   #receive(request: IncomingMessage, response: ServerResponse): void {

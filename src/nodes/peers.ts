@@ -52,9 +52,10 @@ export class Peers {
     return null;
   }
 
-  /** A new connection; its user is told when it opens or fails. */
+  /** A new connection; its user is notified when it opens or fails. */
   open(peer: Peer, user: ConnectionUser, allowHalfOpen = false): Connection {
-    const known = this.#of(peer);
+    const known = this.#known.get(peer.id) ?? { peer, idle: [], session: undefined };
+    this.#known.set(peer.id, known);
     const { hostname, port } = new URL(peer.url);
     const options: ConnectionOptions & { allowHalfOpen: boolean } = {
       host: hostname.replace(/^\[(.*)\]$/, "$1"),
@@ -90,13 +91,12 @@ export class Peers {
     connection.user = null;
     // The peer may have left meanwhile.
     const isOurs = known !== undefined && this.#all.get(connection) === known;
-    if (!isOurs || known.idle.length >= MAX_IDLE) {
-      connection.socket.destroy();
-      return;
+    if (!isOurs || known.idle.length >= MAX_IDLE) connection.socket.destroy();
+    else {
+      // Its reader may still be paused.
+      connection.socket.resume();
+      known.idle.push(connection);
     }
-    // Its reader may still be paused.
-    connection.socket.resume();
-    known.idle.push(connection);
   }
 
   /** Peers with requests in progress. */
@@ -107,7 +107,7 @@ export class Peers {
     return [...found.values()];
   }
 
-  /** The node has left: requests in progress go on, nothing else is kept. */
+  /** The node has left: requests in progress continue, nothing else is kept. */
   forget(nodeId: string): void {
     for (const { socket } of this.#known.get(nodeId)?.idle ?? []) socket.destroy();
     this.#known.delete(nodeId);
@@ -122,12 +122,6 @@ export class Peers {
   close(): void {
     for (const { socket } of this.#all.keys()) socket.destroy();
     this.#known.clear();
-  }
-
-  #of(peer: Peer): Known {
-    const known = this.#known.get(peer.id) ?? { peer, idle: [], session: undefined };
-    this.#known.set(peer.id, known);
-    return known;
   }
 }
 

@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import type { ServiceNode } from "../model/node.ts";
 
-/** What of a node decides which apps are its own. */
+/** The part of a node that decides which apps belong to it. */
 export type Candidate = Pick<ServiceNode, "id"> & {
   readonly details: Pick<ServiceNode["details"], "home" | "capacity">;
 };
 
 /**
- * Which node an app belongs to, by weighted rendezvous hashing: every node that knows the same others comes to the same
- * answer, each gets apps by its capacity, and of a node that comes or goes only its own share moves. A node that
- * restarts on its data directory gets back what it had.
+ * The node that an app belongs to, by weighted rendezvous hashing: nodes that know the same others agree, each gets apps
+ * by its capacity, and only the share of a node that comes or goes moves. A node that restarts on its data directory
+ * gets its apps back.
  */
 export function winnerOf<Node extends Candidate>(appNumber: number, nodes: readonly Node[]): Node | null {
   let winner: Node | null = null;
@@ -28,7 +28,7 @@ export function ranked<Node extends Candidate>(appNumber: number, nodes: readonl
   return nodes.toSorted((a, b) => scoreOf(appNumber, b) - scoreOf(appNumber, a) || (a.id < b.id ? -1 : 1));
 }
 
-/** Above 0; the higher its capacity, the likelier is a high one. */
+/** Above 0; a higher capacity makes a high score likelier. */
 function scoreOf(appNumber: number, { details: { home, capacity } }: Candidate): number {
   const [low, high] = seedOf(home);
   // Of 64 bits, never 0 and never 1.
@@ -61,13 +61,13 @@ function mix(number: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** Of a node's apps, so many that would better be another's, and whose. */
+/** Up to `limit` of a node's apps that belong to another node, with that node. */
 export function toMove<Node extends Candidate>(
   owned: readonly number[],
   self: string,
   nodes: readonly Node[],
   limit: number,
-): { readonly appNumber: number; readonly to: Node }[] {
+) {
   const moves: { readonly appNumber: number; readonly to: Node }[] = [];
   for (const appNumber of owned) {
     if (moves.length === limit) break;

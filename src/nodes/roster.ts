@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../kit/clock.ts";
+import { shared } from "../kit/concurrency.ts";
 import type { Log } from "../kit/log.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { Store } from "../store/store.ts";
@@ -25,7 +26,6 @@ export class Roster {
   all: readonly ServiceNode[] = [];
   readonly #parts: RosterParts;
   #timer: Timer | null = null;
-  #looking: Promise<void> | null = null;
 
   constructor(parts: RosterParts) {
     this.#parts = parts;
@@ -50,12 +50,11 @@ export class Roster {
   }
 
   /** Looks now; a failure is logged, and the timer looks again. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look()
-      .catch((error: unknown) => this.#parts.log.error({ err: error }, "could not look up the other nodes"))
-      .finally(() => (this.#looking = null));
-    return this.#looking;
-  }
+  readonly look = shared(() =>
+    this.#look().catch((error: unknown) =>
+      this.#parts.log.error({ err: error }, "could not look up the other nodes"),
+    ),
+  );
 
   async #look(): Promise<void> {
     const { store, lease, onDeaths, onChange, onGone } = this.#parts;

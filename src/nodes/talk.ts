@@ -134,10 +134,8 @@ export class NodeTalk implements HandoverPeer {
 
   /** The status of a project's apps that are served there. */
   async liveStatuses(node: ServiceNode, projectId: string): Promise<readonly LiveStatus[]> {
-    return read(
-      STATUSES,
-      await ask(this.#by, node, PATHS.liveStatuses, { projectId }, { patienceMs: STATUS_MS }),
-    );
+    const patience = { patienceMs: STATUS_MS };
+    return read(STATUSES, await ask(this.#by, node, PATHS.liveStatuses, { projectId }, patience));
   }
 
   /** Whether a run is in progress there; one that has ended there is stored when it resolves. */

@@ -46,7 +46,7 @@ type CallExchange = {
   cancel(): void;
   /** Its server is gone. */
   destroy(): void;
-  /** The replica is ending: WebSocket clients are told to reconnect. */
+  /** The replica is ending: tells WebSocket clients to reconnect. */
   retire(): void;
 };
 
@@ -65,7 +65,6 @@ export class Call implements SlotCall {
   readonly lane: Lane;
   /** What a server is sent; null for a call of a function. */
   readonly http: HttpCallRequest | null;
-  /** What carries it to a server and back. */
   exchange: CallExchange | null = null;
   /** Bytes received and sent by the server; null until the request is sent. */
   traffic: Traffic | null = null;
@@ -74,18 +73,14 @@ export class Call implements SlotCall {
   /** The id on its replica's wire; 0 while waiting. */
   wireId = 0;
   holder: CallHolder | null = null;
-  /** Its phase on that wire. */
   phase: CallPhase = "handed";
   /** How many more bytes of chunks it may send. A last chunk may exceed it. */
   creditBytes = 0;
   hasEnded = false;
   isCancelled = false;
-  /** Monotonic milliseconds. */
   enqueuedAt = 0;
   handedAt = 0;
-  /** The ready clock when the call began to wait. */
   readyMsAtStart = 0;
-  /** How long no replica was ready during the wait. */
   coldMs = 0;
 
   constructor(
@@ -108,7 +103,6 @@ export class Call implements SlotCall {
     this.exchange?.retire();
   }
 
-  /** Tells the reader how it ended. Only the first call counts. */
   end(outcome: Outcome): void {
     if (this.hasEnded) return;
     this.hasEnded = true;
@@ -147,7 +141,7 @@ type Traffic = { readonly requestBytes: number; readonly responseBytes: number }
 
 /** An open WebSocket. */
 export type Conversation = Traffic & {
-  /** Sends a close frame to both sides and forwards nothing more. */
+  /** Sends a close frame to both sides and stops forwarding. */
   close(code: number, reason: string): void;
 };
 
@@ -184,10 +178,6 @@ export class CallTable {
     return this.#items[id - this.#firstId];
   }
 
-  has(id: number): boolean {
-    return this.get(id) !== undefined;
-  }
-
   /** Whether that call is here, under the id it has now. */
   holds(call: Call): boolean {
     return this.get(call.wireId) === call;
@@ -205,7 +195,7 @@ export class CallTable {
   }
 
   delete(id: number): void {
-    if (!this.has(id)) return;
+    if (!this.get(id)) return;
     this.#items[id - this.#firstId] = undefined;
     this.size -= 1;
     while (this.#gap < this.#items.length && this.#items[this.#gap] === undefined) this.#gap += 1;

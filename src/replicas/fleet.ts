@@ -72,7 +72,6 @@ const SETTLED_MS = 60_000;
 
 /** The replicas of a version: starts as many as the load needs, and stops those idle for the cooldown. */
 export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
-  /** Counts the time in which at least one replica was ready. */
   readonly readyClock = new ReadyClock();
   readonly replicas = new Set<R>();
   /** The ready ones, oldest first. */
@@ -94,10 +93,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #single: boolean | null;
   /** The port that the last replica to fail could not listen on; null for none. */
   #portInUse: number | null = null;
-  readonly #emptied = Promise.withResolvers<void>();
   /** Replicas whose machine is about to end. Each takes calls until its replacement is ready. */
   readonly #leaving = new Set<R>();
-  /** No replica is to start. */
+  /** No replica may start. */
   #isVacant = false;
   /** A replica is gone. */
   readonly #departures = new Condition();
@@ -120,7 +118,6 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     });
   }
 
-  /** Whether only one replica can run. */
   get isSingle(): boolean {
     return this.#single === true;
   }
@@ -197,7 +194,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   async vacate(signal: AbortSignal): Promise<void> {
     this.#isVacant = true;
     for (const replica of this.replicas) this.retire(replica);
-    while (this.replicas.size > 0 && !signal.aborted) await this.#departures.wait(signal);
+    await this.#empty(signal);
   }
 
   /** Replicas may start again. */
@@ -294,11 +291,10 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
 
   /** Free slots of silent replicas. */
   #silentSlots(): number {
-    const slots = this.#scaling.replicaConcurrency;
-    return this.ready.reduce(
-      (sum, { isSilent, calls }) => sum + (isSilent ? Math.max(0, slots - calls.size) : 0),
-      0,
-    );
+    let slots = 0;
+    for (const { isSilent, calls } of this.ready)
+      if (isSilent) slots += Math.max(0, this.#scaling.replicaConcurrency - calls.size);
+    return slots;
   }
 
   /** Replicas that were idle for a whole cooldown do not count: what they use is not due to calls. */
@@ -334,7 +330,6 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     if (isFault && initFailure && this.ready.length === 0) this.#events.onInitFailure(initFailure);
     this.#events.onReturned(waiting);
     this.scale();
-    if (this.replicas.size === 0 && this.#isStopping) this.#emptied.resolve();
     this.#departures.notify();
   }
 
@@ -375,9 +370,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       if (left === 0) return;
       if (replica.calls.size > 0) continue;
       const waitMs = replica.idleSince + cooldownMs - now;
-      if (waitMs > 0) {
-        this.#lookAgainIn(waitMs);
-      } else {
+      if (waitMs > 0) this.#lookAgainIn(waitMs);
+      else {
         left -= 1;
         this.retire(replica);
       }
@@ -402,7 +396,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#timer?.cancel();
   }
 
-  async #empty(): Promise<void> {
-    if (this.replicas.size > 0) await this.#emptied.promise;
+  async #empty(signal = new AbortController().signal): Promise<void> {
+    while (this.replicas.size > 0 && !signal.aborted) await this.#departures.wait(signal);
   }
 }

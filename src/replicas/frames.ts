@@ -96,7 +96,7 @@ function writeHead(call: PackedCall, frames: Buffer, at: number): number {
 /** The pieces of larger frames are reported as they arrive, so that they can be checked bit by bit. */
 export const LARGE_BYTES = 256 * 1024;
 
-/** What a reader of frames asks and tells. */
+/** The callbacks of a reader of frames. */
 export type FrameEvents = {
   /** Called with a frame's head, before its payload is kept; throws `BadFrame` for an illegal frame. */
   admit(type: number, callId: number, length: number): void;
@@ -120,7 +120,7 @@ export class FrameReader {
 
   /** Returns whether all of it was copied, so that `data` can be reused. */
   push(data: Buffer): boolean {
-    let at = this.#open.length > 0 ? this.#goOn(data) : 0;
+    let at = this.#open.length > 0 ? this.#continue(data) : 0;
     let isCopied = true;
     while (data.length - at >= HEAD_BYTES) {
       const bytes = this.#admit(data, at);
@@ -134,12 +134,15 @@ export class FrameReader {
       isCopied = false;
       this.#events.onFrame(data[start - 1]!, data.readUInt32LE(start - 5), data.subarray(start, end));
     }
-    if (at < data.length) this.#keep(data, at);
+    if (at < data.length) {
+      this.#open.add(data, at, data.length, this.#openBytes);
+      this.#showPart();
+    }
     return isCopied;
   }
 
   /** Adds to the unfinished frame; returns where the next one begins. */
-  #goOn(data: Buffer): number {
+  #continue(data: Buffer): number {
     const open = this.#open;
     let at = 0;
     if (open.length < HEAD_BYTES) {
@@ -158,11 +161,6 @@ export class FrameReader {
     const frame = open.take();
     this.#events.onFrame(frame[HEAD_BYTES - 1]!, frame.readUInt32LE(4), frame.subarray(HEAD_BYTES));
     return end;
-  }
-
-  #keep(data: Buffer, at: number): void {
-    this.#open.add(data, at, data.length, this.#openBytes);
-    this.#showPart();
   }
 
   /** The length of the frame whose head is at `at`. */

@@ -26,10 +26,8 @@ export type PoolParts = {
   readonly owner?: string;
 };
 
-/** A line that a replica of the pool printed. */
 export type PoolLogLine = PrintedLine & { readonly replicaId: string };
 
-/** What a pool reports. */
 export type PoolEvents = Pick<FleetEvents<Call, PoolReplica>, "onReplicaGone" | "onError"> & {
   onLog(line: PoolLogLine): void;
   /** The first replica has reported the functions of `main.py`. */
@@ -78,7 +76,10 @@ export class Pool {
         onReady: (functions) => this.#onReady(functions),
         onOutcome: (call, outcome) => slots.onOutcome(call, this.#withFunctions(outcome)),
         onReturned: (calls) => slots.takeBack(calls),
-        onInitFailure: (failure) => this.#onInitFailure(failure),
+        onInitFailure: (failure) => {
+          this.#starts.notify();
+          slots.refuseWaiting(failure);
+        },
         onAwake: () => slots.handOver(),
         onReplicaGone: (replicaId, exit) => events.onReplicaGone(replicaId, exit),
         onLog: (replica, line) => this.#onLog(replica, line),
@@ -121,7 +122,6 @@ export class Pool {
     await this.fleet.vacate(signal);
   }
 
-  /** Ends everything now; what still runs gets `outcome`. */
   async close(outcome: Outcome): Promise<void> {
     const closed = this.slots.close(outcome);
     this.#starts.notify();
@@ -141,11 +141,6 @@ export class Pool {
   #withFunctions(outcome: Outcome): Outcome {
     if (outcome.kind !== "no_function" || !this.functions) return outcome;
     return { ...outcome, functions: [...this.functions.keys()] };
-  }
-
-  #onInitFailure(failure: InitFailure): void {
-    this.#starts.notify();
-    this.slots.refuseWaiting(failure);
   }
 
   #onLog(replica: PoolReplica, line: PrintedLine): void {

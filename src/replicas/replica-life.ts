@@ -50,7 +50,6 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
     return this.#state;
   }
 
-  /** Why it has not started, if that is not the app's own fault; for people. */
   obstacle(): string | null {
     return this.#state === "starting" ? (this.process?.obstacle?.() ?? null) : null;
   }
@@ -65,7 +64,6 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
     this.#outlive(process).catch((error: unknown) => this.#events.onError(error));
   }
 
-  /** Orderly end: no new calls; the ones it holds run to their end, then the process exits. Killed if it does not. */
   stop(withinSeconds: number): void {
     if (this.#state === "starting") this.kill();
     else if (this.move("drain")) {

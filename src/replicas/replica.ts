@@ -115,12 +115,10 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     return this.#nextWireId > WORN_AT;
   }
 
-  /** Asks for a call back; `onWithdrawn` follows if it had not begun. */
   withdraw(call: Call): void {
     this.#tell((control) => control.withdraw(call));
   }
 
-  /** Stops a call's code; its outcome follows when the code has really stopped. */
   cancel(call: Call): void {
     this.#tell((control) => control.cancel(call));
   }
@@ -218,7 +216,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
   }
 
   #becomeReady(): void {
-    // Without its control connection, a replica could not be told to cancel.
+    // Without its control connection, a replica could not be asked to cancel.
     if (!this.#hello || !this.#control || !this.move("ready")) return;
     this.#events.onReady(this.#hello);
     // Not kept: each replica of an app would hold a copy.
@@ -255,13 +253,13 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     const unread = (this.#hasUnread && this.calls.get(this.#nextWireId - 1)) || null;
     this.calls.clear();
     const initFailure = exit.initFailure ?? this.initFailure;
-    this.#events.onGone({ ...this.#told(exit), initFailure }, lost, unread);
-  }
-
-  /** Why the service ended it, or else how it ended. */
-  #told(exit: Exit): Omit<Exit, "initFailure"> {
-    if (this.#fault !== null) return { detail: `it broke the protocol: ${this.#fault}`, fault: this.#fault };
-    return this.silence === null ? exit : { detail: this.silence, silence: this.silence };
+    const fault = this.#fault;
+    const { silence } = this;
+    // Why the service ended it, or else how it ended.
+    if (fault !== null)
+      this.#events.onGone({ detail: `it broke the protocol: ${fault}`, fault, initFailure }, lost, unread);
+    else if (silence !== null) this.#events.onGone({ detail: silence, silence, initFailure }, lost, unread);
+    else this.#events.onGone({ ...exit, initFailure }, lost, unread);
   }
 }
 

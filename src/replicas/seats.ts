@@ -43,7 +43,11 @@ export class Seats {
   start(replica: ReplicaStart): Started {
     if (this.#isClosed) return NEVER_STARTED;
     if (!this.#forks) return this.#openSeat({ ...this.#workload, mayFork: false }).start(replica);
-    const seat = this.#withRoom() ?? this.#openSeat(this.#workload);
+    const { replicasPerSeat = Number.POSITIVE_INFINITY } = this.#engine;
+    const open = [...this.#taking].filter(([, count]) => count < replicasPerSeat);
+    // The fullest seat with room, so that others become empty.
+    const [fullest] = open.toSorted(([, one], [, other]) => other - one);
+    const seat = fullest?.[0] ?? this.#openSeat(this.#workload);
     this.#count(seat, 1);
     const started = seat.start(replica);
     void started.exited.then(() => this.#count(seat, -1));
@@ -80,13 +84,6 @@ export class Seats {
       ...Array.from(this.#open, (seat) => seat.close()),
       ...Array.from(this.#servers, ({ exited }) => exited),
     ]);
-  }
-
-  /** The fullest seat with room, so that others become empty. */
-  #withRoom(): Seat | undefined {
-    const { replicasPerSeat = Number.POSITIVE_INFINITY } = this.#engine;
-    const open = [...this.#taking].filter(([, count]) => count < replicasPerSeat);
-    return open.toSorted(([, one], [, other]) => other - one)[0]?.[0];
   }
 
   #count(seat: Seat, change: number): void {

@@ -5,7 +5,7 @@ import type { Outcome, Returned, Unsendable } from "../model/outcome.ts";
 import type { Call, CallTable, Chunk } from "./call.ts";
 import type { InitFailure } from "../engines/engine.ts";
 import { FRAME, FrameReader, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "./frames.ts";
-import { CALL_STEPS, frameName, WIRE_STEPS, type WirePhase } from "./wire-order.ts";
+import { byType, CALL_STEPS, frameName, WIRE_STEPS, type WirePhase } from "./wire-order.ts";
 import {
   BadFrame,
   cutMessage,
@@ -57,14 +57,15 @@ export class WireInbox {
     this.#calls = calls;
     this.#events = events;
     const { helloBytes, initFailedBytes, failedBytes } = WIRE_LIMITS;
-    this.#maxBytes = byType({
+    const maxBytes = {
       HELLO: helloBytes,
       INIT_FAILED: initFailedBytes,
       FAILED: failedBytes,
       RESULT: RESULT_HEAD_BYTES + limits.maxResultBytes,
       CHUNK: CHUNK_HEAD_BYTES + limits.maxChunkBytes,
       END: MS_BYTES,
-    });
+    };
+    this.#maxBytes = byType(maxBytes, 0);
   }
 
   /** Returns whether all of it was copied, so that `data` can be reused. */
@@ -106,9 +107,7 @@ export class WireInbox {
     } else if (type === FRAME.INIT_FAILED) {
       this.#phase = this.#moveWire(type, callId);
       this.#events.onInitFailure(parseInitFailure(payload));
-    } else {
-      this.#receiveFor(this.#moveCall(type, callId), type, payload);
-    }
+    } else this.#receiveFor(this.#moveCall(type, callId), type, payload);
   }
 
   #receiveFor(call: Call, type: number, payload: Buffer): void {
@@ -186,14 +185,7 @@ export class WireInbox {
   }
 }
 
-/** Numbers by frame type, for speed; 0 where there is none. */
-function byType(numbers: Partial<Record<keyof typeof FRAME, number>>): readonly number[] {
-  const all = Array<number>(64).fill(0);
-  for (const [name, number] of Object.entries(numbers)) all[FRAME[name as keyof typeof FRAME]] = number;
-  return all;
-}
-
-const MIN_BYTES = byType({ RESULT: RESULT_HEAD_BYTES, CHUNK: CHUNK_HEAD_BYTES, END: MS_BYTES });
+const MIN_BYTES = byType({ RESULT: RESULT_HEAD_BYTES, CHUNK: CHUNK_HEAD_BYTES, END: MS_BYTES }, 0);
 
 function notJson(what: "result" | "chunk"): Unsendable {
   const message = `The app's process sent a ${what} that is not JSON.`;

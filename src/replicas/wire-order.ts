@@ -45,17 +45,21 @@ export function frameName(type: number): string {
 }
 
 /** The same tables by frame type, for speed: they are used for each frame. Undefined where a frame may not come. */
-export const WIRE_STEPS = byType(WIRE_MOVES);
-export const CONTROL_STEPS = byType(CONTROL_MOVES);
-export const CALL_STEPS = byType(CALL_MOVES);
+export const WIRE_STEPS = stepsOf(WIRE_MOVES);
+export const CONTROL_STEPS = stepsOf(CONTROL_MOVES);
+export const CALL_STEPS = stepsOf(CALL_MOVES);
 
-function byType<Phase extends string>(
+function stepsOf<Phase extends string>(
   moves: Moves<Phase, FrameName>,
 ): Record<Phase, readonly (Phase | undefined)[]> {
-  const rows = Object.entries<Partial<Record<FrameName, Phase>>>(moves).map(([phase, row]) => {
-    const phases = Array<Phase | undefined>(64).fill(undefined);
-    for (const [name, next] of Object.entries(row)) phases[FRAME[name as FrameName]] = next;
-    return [phase, phases];
-  });
-  return Object.fromEntries(rows) as Record<Phase, readonly (Phase | undefined)[]>;
+  const rows = Object.entries<Partial<Record<FrameName, Phase>>>(moves);
+  const steps = rows.map(([phase, row]) => [phase, byType<Phase | undefined>(row, undefined)]);
+  return Object.fromEntries(steps) as Record<Phase, readonly (Phase | undefined)[]>;
+}
+
+/** Values by frame type, for speed; `none` for every other type. */
+export function byType<Value>(row: Partial<Record<FrameName, Value>>, none: Value): readonly Value[] {
+  const all = Array<Value>(64).fill(none);
+  for (const [name, value] of Object.entries(row)) all[FRAME[name as FrameName]] = value as Value;
+  return all;
 }

@@ -10,9 +10,7 @@ import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
 /** The number of the `end` event of a run with more chunks than are stored: larger than any chunk's. */
 export const FAR_END = 999_999_999_999_999;
 
-export type EndedRun = Pick<KnownRun, "run" | "isKept"> & {
-  readonly last: number;
-};
+export type EndedRun = Pick<KnownRun, "run" | "isKept"> & { readonly last: number };
 
 /** The number of the `end` event for a reader that has read up to `after`. */
 function endNumber(ended: EndedRun, after: number): number {
@@ -123,19 +121,15 @@ export class Feed implements Work {
     return this.#known;
   }
 
-  /** How the run ended; null while it goes on. */
+  /** How the run ended; null while it continues. */
   async ended(): Promise<EndedRun | null> {
     const known = this.#known;
     return known && isFinal(known.run.state) ? await this.#end(known) : null;
   }
 
-  join(reader: FeedReader): void {
-    this.#seat(reader);
-  }
-
   /** The reader can take more. */
   resume(reader: FeedReader): void {
-    if (this.#readers.get(reader) === null) this.#seat(reader);
+    if (this.#readers.get(reader) === null) this.join(reader);
   }
 
   leave(reader: FeedReader): void {
@@ -148,15 +142,17 @@ export class Feed implements Work {
     this.#parts.onEmpty();
   }
 
-  /** Serves one reader. */
   step(): boolean {
     const [place] = this.#ready;
     if (!place) return false;
     const [idle] = place.idle;
     const [reader] = idle ? [idle] : place.readers;
     try {
-      if (idle) this.#sendHeartbeat(place, idle);
-      else if (reader && place.next) this.#serve(place, place.next, reader);
+      if (idle) {
+        place.idle.delete(idle);
+        if (idle.send(HEARTBEAT)) place.readers.add(idle);
+        else this.#readers.set(idle, null);
+      } else if (reader && place.next) this.#serve(place, place.next, reader);
     } catch (error) {
       // Ends only this reader.
       if (reader) this.leave(reader);
@@ -169,7 +165,8 @@ export class Feed implements Work {
     return this.#ready.size > 0;
   }
 
-  #seat(reader: FeedReader): void {
+  /** Adds a reader, which gets what follows the last event that it has. */
+  join(reader: FeedReader): void {
     const { after } = reader;
     let place = this.#places.get(after);
     if (!place) {
@@ -195,18 +192,12 @@ export class Feed implements Work {
     if (place.idle.size > 0) this.#wake(place);
   }
 
-  #sendHeartbeat(place: Place, reader: FeedReader): void {
-    place.idle.delete(reader);
-    if (reader.send(HEARTBEAT)) place.readers.add(reader);
-    else this.#readers.set(reader, null);
-  }
-
   #serve(place: Place, next: Next, reader: FeedReader): void {
     place.readers.delete(reader);
     if (next.kind === "chunks") {
       const { piece, to } = (place.sent ??= this.#textOf(place.after, next.chunks));
       reader.after = to;
-      if (reader.send(piece)) this.#seat(reader);
+      if (reader.send(piece)) this.join(reader);
       else this.#readers.set(reader, null);
       return;
     }
@@ -292,7 +283,7 @@ function isEndOf({ attempt, interruptions }: Run, ended: Run): boolean {
   return isFinal(ended.state) && ended.attempt === attempt && ended.interruptions === interruptions;
 }
 
-/** Some chunks are not stored: before `firstEvent`, or if it is null after `lastEvent`. */
+/** Reports that chunks are not stored: before `firstEvent`, or if it is null after `lastEvent`. */
 function addTruncated(text: SseBuffer, firstEvent: number | null, lastEvent: number | null): void {
   const gap = firstEvent === null ? { firstEvent, lastEvent } : { firstEvent };
   text.addEvent("truncated", JSON.stringify(gap));

@@ -68,10 +68,7 @@ export class Feeds {
   /** Sends the run's events until it ends or the reader leaves; 204 to a reader that has had the end. */
   async answer(exchange: Exchange, known: KnownRun, request: EventsRequest): Promise<void> {
     const { after } = request;
-    if (isEndNumber(await this.#endOf(known, request), after)) {
-      exchange.answer(NO_CONTENT);
-      return;
-    }
+    if (isEndNumber(await this.#endOf(known, request), after)) return exchange.answer(NO_CONTENT);
     const { response } = exchange;
     if (response.destroyed) return;
     this.requireRoom(request);
@@ -83,7 +80,7 @@ export class Feeds {
     feed.join(answer);
   }
 
-  /** How the run ended; null while it goes on. */
+  /** How the run ended; null while it continues. */
   async #endOf(known: KnownRun, source: Source): Promise<EndedRun | null> {
     const open = this.#feeds.get(keyOf(source));
     if (open) return await open.ended();

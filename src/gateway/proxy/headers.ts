@@ -5,41 +5,45 @@ import type { RequestHead } from "../request-head.ts";
 import { otherProtocols, PROTOCOL_HEADER } from "./socket-token.ts";
 import type { ResponseHead } from "../../kit/http/response-parser.ts";
 
-/** Of one connection and no other, or set anew by us. */
-const DROPPED = new Set([
+/** Headers of a single connection, and the id that the service sets. */
+const OF_CONNECTION = [
   "connection",
   "keep-alive",
   "proxy-connection",
   "proxy-authenticate",
-  "proxy-authorization",
-  "te",
   "transfer-encoding",
   "upgrade",
+  "x-request-id",
+];
+/** Not passed to the app's server: these, and others that the service sets anew. */
+const DROPPED = new Set([
+  ...OF_CONNECTION,
+  "proxy-authorization",
+  "te",
   "http2-settings",
   "content-length",
   "forwarded",
   "x-real-ip",
-  "x-request-id",
   "x-webhook-secret",
   "x-disconnect",
 ]);
-/** What only a head may say. */
+/** Allowed in heads only. */
 const NEVER_TRAILERS = new Set(["authorization", "cookie", "expect", "host"]);
 const FORWARDED = "x-forwarded-";
 
-/** What decides over a request's headers besides themselves. */
+/** What else decides which headers a server gets. */
 type ForwardedBy = {
   readonly runId: string;
   /** The path prefix of the app; empty on its own host. */
   readonly prefix: string;
   /** The address that the request came from. */
   readonly remote: string;
-  /** Proxies whose word counts. */
+  /** Proxies whose `X-Forwarded-*` headers are believed. */
   readonly trusted: AddressRanges;
   readonly passAuthorization: boolean;
   /** The caller waits for the app to ask for the body; if not, we have asked. */
   readonly passExpect: boolean;
-  /** Nobody is there to read an encoded answer. */
+  /** No caller is left that could decode an answer. */
   readonly isStored: boolean;
 };
 
@@ -47,7 +51,7 @@ type ForwardedBy = {
 export function requestHeaders(request: IncomingMessage, head: RequestHead, by: ForwardedBy): string[] {
   const { rawHeaders } = request;
   const { remote } = by;
-  // Not Node's dictionary: to make it costs more than all of this.
+  // Not Node's dictionary: making it costs more than all of this.
   const named = namedByConnection(rawHeaders);
   const headers: string[] = [];
   let isTrusted: boolean | null = null;
@@ -98,7 +102,7 @@ export function requestTrailers(trailers: readonly string[]): string[] {
   });
 }
 
-/** A list of names and values without those whose name is to go. */
+/** A list of names and values without the names that `isGone` picks. */
 function without(fields: readonly string[], isGone: (name: string) => boolean): string[] {
   const kept: string[] = [];
   for (let i = 0; i < fields.length; i += 2) {
@@ -108,7 +112,7 @@ function without(fields: readonly string[], isGone: (name: string) => boolean): 
   return kept;
 }
 
-/** A name as the least careful server reads it: to some `_` is `-`, by which one of ours could be forged. */
+/** A name as the least careful server reads it: some take `_` for `-`, so a header of ours could be forged. */
 function plainKey(name: string): string {
   const lower = name.toLowerCase();
   return lower.includes("_") ? lower.replaceAll("_", "-") : lower;
@@ -123,17 +127,6 @@ export function pathBelow(url: string, prefix: string): string {
   const path = url.slice(prefix.length);
   return path.startsWith("/") ? path : `/${path}`;
 }
-
-/** Of the app's own connection, or set by us. */
-const RESPONSE_DROPPED = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "proxy-authenticate",
-  "transfer-encoding",
-  "upgrade",
-  "x-request-id",
-]);
 
 /**
  * Headers that browsers apply to a whole origin. On the shared origin they would affect other apps: a service worker for
@@ -154,13 +147,12 @@ const OF_ORIGIN = [
   "sec-session-registration",
 ];
 /** `Clear-Site-Data` clears the cookies of all hosts of the site, which may include the dashboard and other apps. */
-const DROPPED_ON_APP_HOST = new Set([...RESPONSE_DROPPED, "clear-site-data"]);
+const DROPPED_ON_APP_HOST = new Set([...OF_CONNECTION, "clear-site-data"]);
 const DROPPED_ON_SHARED_ORIGIN = new Set([...DROPPED_ON_APP_HOST, ...OF_ORIGIN]);
 
-/** What only a head may say. */
+/** Allowed in heads only. */
 const NEVER_RESPONSE_TRAILERS = new Set(["content-length", "set-cookie"]);
 
-/** The part of an exchange that decides which headers pass. */
 type AnswerPlace = { readonly isOnAppHost: boolean };
 
 /**
@@ -183,7 +175,7 @@ export function responseHeaders(
     const key = name.toLowerCase();
     if (dropped.has(key) || named?.has(key)) continue;
     if (key === "content-length") {
-      // One is enough, and none where the end tells.
+      // Only one, and none if the end of the connection ends the body.
       if (length === null || hasLength) continue;
       hasLength = true;
     } else if (key === "set-cookie") value = hostCookie(value);

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { ResponseFlow, ResponseSink } from "../../replicas/call.ts";
+import { fieldPairs } from "../../kit/http/fields.ts";
 import type { ResponseHead } from "../../kit/http/response-parser.ts";
 import type { LiveRun, RunEnd, RunReader, RunTiming } from "../../runs/live-run.ts";
 import type { Exchange, GoneListener } from "../exchange.ts";
@@ -18,7 +19,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
   #first: Buffer | null = null;
   #stall: Timer | null = null;
 
-  /** `hold` has a response of unknown length ended when its caller may read no more; null if nobody watches that. */
+  /** `hold` has a response of unknown length ended when its caller may read no more; null if that is not watched. */
   constructor(
     exchange: Exchange,
     clock: Clock,
@@ -38,7 +39,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     this.#exchange.goneListener = this;
   }
 
-  /** Nobody reads the answer: the server is not to go on with it. */
+  /** No caller reads the answer any more, so the server should stop. */
   onGone(): void {
     this.#stall?.cancel();
     this.#run?.cancel();
@@ -50,7 +51,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
 
   onContinue(): void {
     const { response, head } = this.#exchange;
-    // Whoever does not wait for it may not know it: HTTP/1.0 has no such answer.
+    // Only for callers that wait for it: HTTP/1.0 has no such answer.
     if (head?.isHeldBack && !response.headersSent && !response.destroyed) response.writeContinue();
   }
 
@@ -75,9 +76,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
 
   trailers(given: readonly string[]): void {
     const trailers = responseTrailers(given, this.#exchange);
-    const pairs: [string, string][] = [];
-    for (let i = 0; i < trailers.length; i += 2) pairs.push([trailers[i] ?? "", trailers[i + 1] ?? ""]);
-    this.#attempt(() => this.#exchange.response.addTrailers(pairs));
+    this.#attempt(() => this.#exchange.response.addTrailers(fieldPairs(trailers)));
   }
 
   onEnd(end: RunEnd): void {
@@ -103,7 +102,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
       if (this.#head) this.#open(this.#head, timing);
       if (!response.destroyed && !response.writableEnded) exchange.close(first);
     } else if (this.#head === null && response.headersSent) {
-      // Only a cut tells that what came so far is not all of it.
+      // Only a broken connection shows that the answer is incomplete.
       if (!response.writableEnded) response.destroy();
     } else exchange.answer(answer, timing);
   }
@@ -114,7 +113,7 @@ export class ProxyAnswer implements RunReader, ResponseSink, GoneListener {
     if (!this.#head || !this.#run || response.destroyed) return;
     const first = this.#first;
     this.#first = null;
-    // Only a cut tells that what came so far is not all of it: what the app sends is its own.
+    // Only a broken connection shows that the answer is incomplete: the body is the app's own.
     if (this.#head.length === null) this.#hold?.(() => this.#exchange.drop());
     this.#open(this.#head, this.#run.timing());
     if (!first) response.flushHeaders();

@@ -41,7 +41,6 @@ export class ProxyHandler {
     this.#parts = parts;
   }
 
-  /** Whether the app of a route is a server. */
   isServer({ projectId, appName }: AppRoute): boolean {
     return this.#parts.catalog.isServer(projectId, appName);
   }
@@ -58,7 +57,7 @@ export class ProxyHandler {
     const { authenticator, whyAbsent } = this.#parts;
     if (!live?.version.config.deployment.disableAuth) await authenticator.admit(request, "nothing");
     if (live) throw new AppError("not_found");
-    throw await whyAbsent({ projectId: request.route.projectId, name: request.route.appName });
+    throw await whyAbsent(request.route);
   }
 
   handle(request: AppRequest, live: LiveApp): void | Promise<void> {
@@ -85,13 +84,9 @@ export class ProxyHandler {
     return this.#read(call, (body) => this.#execute(call, body));
   }
 
-  /** Reads the whole body first. */
   #read(call: ServerCall, go: (body: Buffer) => void | Promise<void>): void {
     const { exchange, head, route, live } = call;
-    if (!hasBody(head)) {
-      exchange.attempt(() => go(NO_BODY));
-      return;
-    }
+    if (!hasBody(head)) return exchange.attempt(() => go(NO_BODY));
     if (head.isHeldBack) exchange.response.writeContinue();
     const room = () => this.#parts.bodyRoom.open(route.projectId, exchange);
     readBody(exchange.request, live.version.config.limits.maxBodyBytes, room, (error, body) => {
@@ -184,7 +179,7 @@ export function serverHead(
   return { method: request.method ?? "GET", target, headers: requestHeaders(request, head, by) };
 }
 
-/** How much of the answer is kept: all that a webhook is to get, else as much as of a function's. */
+/** How much of the answer is kept: all of it for a webhook, else as much as of a function's. */
 function keepOf({ live, webhook }: ServerCall): { readonly keptBytes: number; readonly mustKeep: boolean } {
   const { limits, deployment } = live.version.config;
   if (webhook) return { keptBytes: limits.maxResultBytes, mustKeep: true };

@@ -58,12 +58,9 @@ export class SocketHandler {
   }
 
   /** Only a caller who may call the app learns why it takes no calls. */
-  async #refuse(
-    { projectId, appName: name }: AppRoute,
-    admitted: RememberedToken | Promise<RememberedToken>,
-  ): Promise<never> {
+  async #refuse(route: AppRoute, admitted: RememberedToken | Promise<RememberedToken>): Promise<never> {
     await admitted;
-    throw await this.#parts.whyAbsent({ projectId, name });
+    throw await this.#parts.whyAbsent(route);
   }
 
   #start(request: SocketRequest, live: LiveApp, target: string, token: RememberedToken | null): void {

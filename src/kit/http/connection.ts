@@ -42,3 +42,13 @@ export class Connection {
     else this.socket.destroy();
   };
 }
+
+/** Writes a piece of a chunked body; false if the socket is full. */
+export function writeChunk(socket: Socket, bytes: Buffer, onSent?: () => void): boolean {
+  socket.cork();
+  socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
+  socket.write(bytes, onSent);
+  const hasRoom = socket.write("\r\n", "latin1");
+  socket.uncork();
+  return hasRoom;
+}

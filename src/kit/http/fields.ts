@@ -74,6 +74,13 @@ export function fieldLines(headers: readonly string[]): string {
   return text;
 }
 
+/** Names and values in turn, as pairs. */
+export function fieldPairs(headers: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i < headers.length; i += 2) pairs.push([headers[i] ?? "", headers[i + 1] ?? ""]);
+  return pairs;
+}
+
 /** The headers that belong to one connection alone, as it says itself; null where it names none. */
 export function namedByConnection(headers: readonly string[]): ReadonlySet<string> | null {
   let named: Set<string> | null = null;

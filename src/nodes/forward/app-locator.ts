@@ -53,7 +53,7 @@ export class AppLocator {
     this.#place = placeFinder(parts.store);
   }
 
-  /** The app's owner, or the node that is to take it; null if there is no such app. Changes nothing. */
+  /** The app's owner, or the node that should take it; null if there is no such app. Changes nothing. */
   async find(app: AppKey): Promise<AppLocation | null> {
     return await this.#look(app, (place) => this.#parts.owners.locate(place, false));
   }

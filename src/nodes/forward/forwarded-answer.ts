@@ -2,13 +2,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
 import { gzipBlocks } from "../../kit/gzip-member.ts";
+import { fieldPairs } from "../../kit/http/fields.ts";
 import type { ResponseHead } from "../../kit/http/response-parser.ts";
 import { releaseBytes } from "../../kit/bytes.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import { headerOf } from "../../model/http-request.ts";
 import { EVENTS_HEADER } from "./hop-head.ts";
 
-/** The request that is answered, and what is called then. */
+/** The request that is answered, and its callbacks. */
 export type AnswerParts = {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -90,7 +91,7 @@ export class ForwardedAnswer {
     this.#latest = null;
     this.#open();
     if (response.destroyed) return;
-    if (trailers.length > 0) response.addTrailers(pairsOf(trailers));
+    if (trailers.length > 0) response.addTrailers(fieldPairs(trailers));
     // Ends the cork too.
     if (last && last.length <= ONE_WRITE_BYTES) response.end(last.toString("latin1"), "latin1");
     else response.end(last ?? undefined);
@@ -166,13 +167,6 @@ function answerHeaders(given: readonly string[], mayClose: boolean, mustClose: b
   }
   if (mustClose && !isClosing) headers.push("connection", "close");
   return headers;
-}
-
-/** Names and values in turn, as pairs. */
-function pairsOf(fields: readonly string[]): [string, string][] {
-  const pairs: [string, string][] = [];
-  for (let i = 0; i < fields.length; i += 2) pairs.push([fields[i] ?? "", fields[i + 1] ?? ""]);
-  return pairs;
 }
 
 /** Whether an answer of another node is a stream of events that the service there writes itself. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
-import type { Connection, ConnectionUser } from "../../kit/http/connection.ts";
+import { type Connection, type ConnectionUser, writeChunk } from "../../kit/http/connection.ts";
 import { BadResponse, fieldLines } from "../../kit/http/fields.ts";
 import { MAX_RESPONSE_HEAD_BYTES, ResponseParser } from "../../kit/http/response-parser.ts";
 import type { ResponseEvents, ResponseHead } from "../../kit/http/response-parser.ts";
@@ -62,7 +62,6 @@ const UNREACHED = {
   message: "The node that has this app cannot be reached; try again shortly.",
   headers: { "retry-after": "1" },
 };
-const HEX = 16;
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -245,7 +244,11 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
     else if (this.#peer && this.#mayRepeat()) {
       this.#isReused = false;
       this.#connect(this.#peer, null);
-    } else this.#finish(this.#tellLoss() ? "done" : "lost");
+    } else if (this.#events && this.#parser.isBetweenChunks) {
+      // Within a message, the event would be read as part of it.
+      this.#answer.breakOff(lostEvent(this.#events.headers), this.#parts.clock);
+      this.#finish("done");
+    } else this.#finish("lost");
   }
 
   onContinue(): void {
@@ -301,10 +304,7 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
     const mayCarryMore = isReusable && !this.#caller && (this.#large === null || this.#large.hasEnded);
     if (connection && this.#peer && mayCarryMore) peers.release(this.#peer, connection);
     else this.#drop();
-    if (this.#isMoved) {
-      this.#finish("moved");
-      return;
-    }
+    if (this.#isMoved) return this.#finish("moved");
     this.#attempt(() => {
       if (this.#events && trailers[0] === BROKEN_OFF_TRAILER) this.#answer.breakOff(null, this.#parts.clock);
       else this.#answer.end(trailers);
@@ -321,14 +321,6 @@ export class ForwardedRequest implements ConnectionUser, ResponseEvents {
       this.#drop();
       this.#finish("lost");
     }
-  }
-
-  /** Ends an event stream with a `node_lost` event; false if that is not possible. */
-  #tellLoss(): boolean {
-    // Within a message, the event would be read as part of it.
-    if (!this.#events || !this.#parser.isBetweenChunks) return false;
-    this.#answer.breakOff(lostEvent(this.#events.headers), this.#parts.clock);
-    return true;
   }
 
   /** Closes the connection and ignores whatever still arrives on it. */
@@ -404,7 +396,7 @@ class ForwardedBody {
     if (this.#to) return;
     this.#to = socket;
     this.#request.on("data", (bytes: Buffer) => {
-      if (this.#to && !this.#write(bytes)) this.#request.pause();
+      if (this.#to && !this.#write(this.#to, bytes)) this.#request.pause();
     });
     this.#request.once("end", () => this.#end());
   }
@@ -420,17 +412,9 @@ class ForwardedBody {
     this.#request.resume();
   }
 
-  #write(bytes: Buffer): boolean {
-    const socket = this.#to;
-    if (!socket) return true;
+  #write(socket: Socket, bytes: Buffer): boolean {
     const onSent = (): void => releaseBytes(bytes);
-    if (!this.#isChunked) return socket.write(bytes, onSent);
-    socket.cork();
-    socket.write(`${bytes.length.toString(HEX)}\r\n`, "latin1");
-    socket.write(bytes, onSent);
-    const hasRoom = socket.write("\r\n", "latin1");
-    socket.uncork();
-    return hasRoom;
+    return this.#isChunked ? writeChunk(socket, bytes, onSent) : socket.write(bytes, onSent);
   }
 
   #end(): void {

@@ -1,5 +1,6 @@
 import { connect } from "node:net";
 import type { Clock } from "../../kit/clock.ts";
+import { shared } from "../../kit/concurrency.ts";
 import { Connection, type ConnectionUser } from "../../kit/http/connection.ts";
 import type { ServerPlace } from "../../engines/engine.ts";
 
@@ -19,7 +20,6 @@ export class Connections {
   readonly #all = new Set<Connection>();
   #place: Place | null = null;
   #knownAt = Number.NEGATIVE_INFINITY;
-  #looking: Promise<boolean> | null = null;
   #isClosed = false;
 
   /** `look` finds out where the server listens. */
@@ -96,16 +96,14 @@ export class Connections {
 
   /** Before the first byte is sent: another process could have taken the port. */
   async #require(connection: Connection): Promise<void> {
-    this.#looking ??= this.#isOwn().finally(() => (this.#looking = null));
-    if (await this.#looking) connection.user?.onOpen();
+    if (await this.#isOwn()) connection.user?.onOpen();
     else connection.socket.destroy();
   }
 
-  async #isOwn(): Promise<boolean> {
+  readonly #isOwn = shared(async () => {
     const place = await this.#look().catch(() => null);
-    const before = this.#place;
-    if (place?.kind !== "listening" || place.port !== before?.port) return false;
+    if (place?.kind !== "listening" || place.port !== this.#place?.port) return false;
     this.know(place);
     return true;
-  }
+  });
 }

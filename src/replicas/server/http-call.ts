@@ -1,6 +1,6 @@
 import type { Clock } from "../../kit/clock.ts";
 import { KeptBody, releaseBytes } from "../../kit/bytes.ts";
-import type { Connection, ConnectionUser } from "../../kit/http/connection.ts";
+import { type Connection, type ConnectionUser, writeChunk } from "../../kit/http/connection.ts";
 import { BadResponse, fieldLines } from "../../kit/http/fields.ts";
 import { type ResponseEvents, type ResponseHead, ResponseParser } from "../../kit/http/response-parser.ts";
 import { headerOf } from "../../model/http-request.ts";
@@ -23,7 +23,6 @@ const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"])
 const LENGTH_EXPECTED = new Set(["POST", "PUT", "PATCH"]);
 /** Up to here copying a body into a string costs less than a second write. */
 const ONE_WRITE_BYTES = 16 * 1024;
-const HEX = 16;
 /** WebSocket close codes. */
 const GOING_AWAY = 1001;
 const INTERNAL_ERROR = 1011;
@@ -77,7 +76,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     this.destroy();
   }
 
-  /** Closes the connection to the server; nothing more is told. */
+  /** Closes the connection to the server; no event follows. */
   destroy(): void {
     this.#isOver = true;
     if (!Buffer.isBuffer(this.#request.body)) this.#request.body.stop();
@@ -99,7 +98,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
       this.#parser.feed(data);
     } catch (error) {
       if (!(error instanceof BadResponse)) throw error;
-      this.#break(error.message);
+      this.#finish({ kind: "broken", message: told(error.message), runMs: this.#runMs() });
     }
   }
 
@@ -141,7 +140,11 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     this.#isOver = true;
     this.#call.isEndless = true;
     const app = connection.detach();
-    const onOver = (isCut: boolean): void => this.#onOver(head, isCut);
+    const onOver = (isCut: boolean): void => {
+      if (isCut)
+        this.#events.onCut(this.#call, "The app's server ended the WebSocket without a close frame.");
+      else this.#responded(head.status, null, null);
+    };
     this.#conversation = this.#call.reader.onUpgrade?.(head, app, rest, onOver) ?? null;
     if (this.#conversation) this.#call.traffic = this.#conversation;
     else app.destroy();
@@ -156,17 +159,13 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     this.#kept = isPlain ? new KeptBody(keptBytes) : null;
     if (mustKeep && (head.length ?? 0) > keptBytes) return this.#refuse();
     if (!this.#call.hasEnded) this.#sink = this.#call.reader.onResponse?.(head, this) ?? null;
-    return undefined;
   }
 
   onBody(bytes: Buffer): void {
     if (this.#isOver) return;
     this.#traffic.responseBytes += bytes.length;
     this.#kept?.add(bytes);
-    if (this.#request.mustKeep && this.#kept?.isTooLarge) {
-      this.#refuse();
-      return;
-    }
+    if (this.#request.mustKeep && this.#kept?.isTooLarge) return this.#refuse();
     if (!this.#sink) return;
     // Kept bytes are needed after they are sent.
     const isNeeded = this.#kept !== null && !this.#kept.isTooLarge;
@@ -196,11 +195,6 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     if (mayCarryMore && connection) this.#connections.release(connection);
     else connection?.socket.destroy();
     this.#responded(head.status, typeOf(head), this.#kept?.whole() ?? null);
-  }
-
-  #onOver({ status }: ResponseHead, isCut: boolean): void {
-    if (isCut) this.#events.onCut(this.#call, "The app's server ended the WebSocket without a close frame.");
-    else this.#responded(status, null, null);
   }
 
   #responded(status: number, contentType: string | null, body: Buffer | null): void {
@@ -234,20 +228,13 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
       socket.write(head, "latin1");
       socket.write(body);
     }
-    return undefined;
   }
 
   #sendPieces(body: BodySource, isChunked: boolean, socket: Connection["socket"]): void {
     body.start(
       (bytes, onSent) => {
         this.#traffic.requestBytes += bytes.length;
-        if (!isChunked) return socket.write(bytes, onSent);
-        socket.cork();
-        socket.write(`${bytes.length.toString(HEX)}\r\n`, "latin1");
-        socket.write(bytes, onSent);
-        const hasRoom = socket.write("\r\n", "latin1");
-        socket.uncork();
-        return hasRoom;
+        return isChunked ? writeChunk(socket, bytes, onSent) : socket.write(bytes, onSent);
       },
       (trailers) => {
         this.#hasSentBody = true;
@@ -267,10 +254,6 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
   #refuse(): void {
     const message = `The response is larger than max_result (${this.#request.keptBytes} bytes).`;
     this.#finish({ kind: "unsendable", code: "result_too_large", message, runMs: this.#runMs() });
-  }
-
-  #break(message: string): void {
-    this.#finish({ kind: "broken", message: told(message), runMs: this.#runMs() });
   }
 
   #finish(outcome: Outcome): void {

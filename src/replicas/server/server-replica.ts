@@ -18,7 +18,7 @@ const FIRST_LOOK_MS = 20;
 const LAST_LOOK_MS = 250;
 /** How long a server without calls may take to end. */
 const END_SECONDS = 10;
-/** How long before it is killed WebSocket clients are told. */
+/** How long before it is killed WebSocket clients are notified. */
 const FAREWELL_SECONDS = 6;
 
 /** An app's own server: a process that takes calls on a port. It is given none while its ready check fails. */
@@ -187,10 +187,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
       const place = await this.#place();
       taken = place.kind === "taken" ? taken + 1 : 0;
       const fault = await checkStart(place, this.#checks.readycheckEndpoint, this.clock);
-      if (fault === null && place.kind === "listening") {
-        this.#becomeReady(place);
-        return;
-      }
+      if (fault === null && place.kind === "listening") return this.#becomeReady(place);
       // A single time may be a moment in which its own process was not visible.
       if (taken > 1 && fault !== null) {
         this.initFailure = { message: `The app cannot start: ${fault}.`, traceback: fault };
@@ -227,10 +224,8 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     const place = await this.#place();
     const fault = await checkServer(place, healthcheckEndpoint, this.clock);
     this.#failedChecks = fault === null ? 0 : this.#failedChecks + 1;
-    if (fault !== null && this.#failedChecks >= MAX_FAILED_CHECKS) {
-      this.giveUp(`its health check failed ${MAX_FAILED_CHECKS} times in a row: ${fault}`);
-      return;
-    }
+    if (fault !== null && this.#failedChecks >= MAX_FAILED_CHECKS)
+      return this.giveUp(`its health check failed ${MAX_FAILED_CHECKS} times in a row: ${fault}`);
     if (place.kind === "listening") this.#connections.know(place);
     const isSame = readycheckEndpoint === healthcheckEndpoint;
     const unready = isSame ? fault : await checkServer(place, readycheckEndpoint, this.clock);

@@ -33,22 +33,20 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
   /** Puts calls that came back before they began into their old places again. */
   putBack(calls: readonly C[]): void {
     // With equal times, the last one inserted comes first.
-    for (const call of calls.toReversed()) this.#insert(call);
-  }
-
-  /** Before all later calls. That is nearly always the front, where there is room. */
-  #insert(call: C): void {
-    let index = this.#head;
-    for (; index < this.#items.length; index++) {
-      const other = this.#items[index];
-      if (other && other.enqueuedAt >= call.enqueuedAt) break;
+    for (const call of calls.toReversed()) {
+      let index = this.#head;
+      for (; index < this.#items.length; index++) {
+        const other = this.#items[index];
+        if (other && other.enqueuedAt >= call.enqueuedAt) break;
+      }
+      // That is nearly always the front, where there is room.
+      if (index === this.#head && index > 0) this.#items[--this.#head] = call;
+      else this.#items.splice(index, 0, call);
+      this.size += 1;
     }
-    if (index === this.#head && index > 0) this.#items[--this.#head] = call;
-    else this.#items.splice(index, 0, call);
-    this.size += 1;
   }
 
-  /** Takes one call out, wherever it stands; false when it is not here. */
+  /** False if the call is not here. */
   remove(call: C): boolean {
     const index = this.#items.indexOf(call, this.#head);
     if (index === -1) return false;
@@ -101,7 +99,7 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
     this.backlog.putBack(calls.filter(({ lane }) => lane === "backlog"));
   }
 
-  /** Takes one call out, wherever it stands; false when it is not here. */
+  /** False if the call is not here. */
   remove(call: C): boolean {
     return this.#laneOf(call).remove(call);
   }

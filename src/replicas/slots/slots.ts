@@ -90,10 +90,7 @@ export class Slots<C extends SlotCall> {
 
   /** Hands a call to a free replica, or queues it in its lane. A refusal is an outcome. */
   submit(call: C): void {
-    if (this.#heir) {
-      this.#heir.submit(call);
-      return;
-    }
+    if (this.#heir) return this.#heir.submit(call);
     const now = this.#clock.monotonic();
     call.enqueuedAt = now;
     this.#admit(call, now);
@@ -109,10 +106,7 @@ export class Slots<C extends SlotCall> {
 
   #admit(call: C, now: number): void {
     const refusal = this.#refusal(call, now);
-    if (refusal) {
-      call.end(refusal);
-      return;
-    }
+    if (refusal) return call.end(refusal);
     call.readyMsAtStart = this.#capacity.readyClock.elapsed(now);
     const replica = this.#lanes.size === 0 ? this.#free() : null;
     if (replica) this.#hand(replica, call, now);
@@ -124,19 +118,14 @@ export class Slots<C extends SlotCall> {
 
   /** Ends a call early: the reader gets `outcome` now, and the slot is free when the code has really stopped. */
   abandon(call: C, outcome: Outcome): void {
-    if (this.#heir) {
-      this.#heir.abandon(call, outcome);
-      return;
-    }
+    if (this.#heir) return this.#heir.abandon(call, outcome);
     if (call.isCancelled || call.hasEnded) return;
     call.isCancelled = true;
     const replica = call.holder as SlotReplica<C> | null;
     if (replica) {
       replica.cancel(call);
       this.#clock.after(CANCEL_GRACE_MS, () => this.#enforceCancel(replica, call));
-    } else {
-      this.#lanes.remove(call);
-    }
+    } else this.#lanes.remove(call);
     call.end(outcome);
   }
 
@@ -269,10 +258,7 @@ export class Slots<C extends SlotCall> {
     if (!replica.calls.holds(call)) return;
     replica.isCondemned = true;
     const others = [...replica.calls.values()].some((other) => !other.hasEnded);
-    if (!others || this.#scaling.replicaConcurrency === 1) {
-      replica.kill();
-      return;
-    }
+    if (!others || this.#scaling.replicaConcurrency === 1) return replica.kill();
     this.#capacity.retire(replica);
     this.#clock.after(50, () => this.#enforceCancel(replica, call));
   }

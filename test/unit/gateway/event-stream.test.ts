@@ -13,7 +13,7 @@ function unreadStream(clock: HandClock) {
   const request = new IncomingMessage(new Socket());
   const response = new ServerResponse(request);
   const drop = (): unknown => response.destroy();
-  const exchange = { request, response, from: null, openEvents: () => {}, drop } as unknown as Exchange;
+  const exchange = { request, response, from: null, open: () => {}, drop } as unknown as Exchange;
   const stream = new EventStream(exchange, { isGzip: false, stallSeconds: 600, clock }, () => {});
   stream.open(null);
   return { stream, response };
