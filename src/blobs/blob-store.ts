@@ -131,12 +131,7 @@ type Named = (hashes: readonly string[]) => Promise<readonly string[]>;
 const AT_ONCE = 500;
 
 /** Removes every blob that was put before that time and that nothing names; gives how many. */
-export async function collectBlobs(
-  blobs: BlobStore,
-  named: Named,
-  putBefore: number,
-  signal: AbortSignal,
-): Promise<number> {
+export async function collectBlobs(blobs: BlobStore, named: Named, putBefore: number, signal: AbortSignal) {
   let count = 0;
   let old: string[] = [];
   const collect = async (): Promise<void> => {

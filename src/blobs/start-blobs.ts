@@ -37,12 +37,7 @@ export async function startBlobs(
 const PAYLOAD_FRESH_MS = 20 * 60 * 1000;
 
 /** A folder of the data directory where the settings name no place. */
-async function openBlobs(
-  { blobs: address, dataDir }: Place,
-  clock: Clock,
-  folder: string,
-  freshMs?: number,
-): Promise<BlobStore> {
+async function openBlobs({ blobs: address, dataDir }: Place, clock: Clock, folder: string, freshMs?: number) {
   const own = path.join(dataDir, "blobs");
   if (address?.kind !== "s3") return await DirectoryBlobs.open(path.join(address?.path ?? own, folder));
   const options = { spoolDir: path.join(own, "incoming"), clock, ...(freshMs !== undefined && { freshMs }) };

@@ -64,6 +64,9 @@ export type ColumnInsert = {
   readonly counted?: readonly string[];
 };
 
+/** How a database writes batches. */
+export type ColumnWriter = Pick<Session, "insertColumns" | "insertCounted" | "updateColumns">;
+
 /** Which rows a batch updates, and which other columns it sets. */
 export type ColumnChange = {
   /** The columns of the batch that identify a row; the others are set. */

@@ -206,10 +206,7 @@ type Question = {
   readonly timeoutMs?: number;
 };
 
-async function ask(
-  url: URL,
-  { method = "GET", headers = {}, body, timeoutMs = ANSWER_MS }: Question,
-): Promise<string> {
+async function ask(url: URL, { method = "GET", headers = {}, body, timeoutMs = ANSWER_MS }: Question) {
   const signal = AbortSignal.timeout(timeoutMs);
   const send = url.protocol === "https:" ? secureRequest : request;
   const asked = send(url, { method, headers, signal, agent: false });

@@ -60,10 +60,7 @@ export class S3Error extends Error {
 }
 
 /** Where the requests for a bucket go, and what their paths begin with. */
-export function locate(
-  { bucket, endpoint, isPathStyle }: S3Address,
-  region: string,
-): { readonly origin: URL; readonly folder: string } {
+export function locate({ bucket, endpoint, isPathStyle }: S3Address, region: string) {
   const origin = new URL(endpoint ?? `https://s3.${region}.amazonaws.com`);
   if (isPathStyle) return { origin, folder: `/${bucket}/` };
   origin.host = `${bucket}.${origin.host}`;

@@ -106,11 +106,7 @@ export const appOwners = {
 };
 
 /** Whether a node owns the app and its lease is valid. Until the transaction ends, no other node can take the app. */
-export async function holdsApp(
-  session: Session,
-  appNumber: number,
-  { owner, fence }: AppHolder,
-): Promise<boolean> {
+export async function holdsApp(session: Session, appNumber: number, { owner, fence }: AppHolder) {
   const { db, sql } = session;
   const { rows } = await sql`
     select 1 from apps
@@ -125,11 +121,7 @@ export async function holdsApp(
  * Throws `app_moved` if the node no longer owns the app, or `app_not_found` if the app is deleted. A single service
  * passes null.
  */
-export async function requireApp(
-  session: Session,
-  appNumber: number,
-  holder: AppHolder | null,
-): Promise<void> {
+export async function requireApp(session: Session, appNumber: number, holder: AppHolder | null) {
   if (holder === null || (await holdsApp(session, appNumber, holder))) return;
   const isThere = await places(session).where("number", "=", appNumber).executeTakeFirst();
   if (!isThere) throw new AppError("app_not_found");

@@ -102,12 +102,7 @@ export async function noteChange(
 }
 
 /** Executes a change and notes it if it changed a row; returns whether it did. */
-export async function isNoted(
-  session: Session,
-  change: RowChange,
-  topic: Topic,
-  subject: string | number,
-): Promise<boolean> {
+export async function isNoted(session: Session, change: RowChange, topic: Topic, subject: string | number) {
   if (!(await isDone(change))) return false;
   await noteChange(session, topic, subject);
   return true;

@@ -25,11 +25,7 @@ async function shortenLeases({ db, sql, databaseNow }: Session): Promise<void> {
 }
 
 /** Whether that owner is alive, and with `isStaying` not leaving. */
-export function isAlive(
-  { sql, databaseNow }: Session,
-  owner: Expression<unknown>,
-  isStaying = false,
-): RawBuilder<SqlBool> {
+export function isAlive({ sql, databaseNow }: Session, owner: Expression<unknown>, isStaying = false) {
   return sql<SqlBool>`exists (
     select 1 from owners where owners.id = ${owner} and owners.lease_until > ${databaseNow}
       ${isStaying ? sql`and owners.leaving_at is null` : sql``}

@@ -30,11 +30,7 @@ const LOCK_TIMEOUT = "55P03";
  * Brings a database to this release's schema in one transaction, one service at a time, while services of the previous
  * release continue. If a table is in use, the migration is retried.
  */
-export async function bringUpToDate(
-  databaseUrl: string,
-  reports: UpgradeReports,
-  migrations?: Migrations,
-): Promise<void> {
+export async function bringUpToDate(databaseUrl: string, reports: UpgradeReports, migrations?: Migrations) {
   // Uses no session settings: this address may lead through a pooler too.
   const connections = new Connections(targetOf(databaseUrl, false), LIMITS);
   let isChanged = false;
@@ -73,11 +69,7 @@ async function renewSessions(db: Kysely<Schema>): Promise<void> {
 }
 
 /** False if a table is in use. */
-async function isDone(
-  db: Kysely<Schema>,
-  reports: UpgradeReports,
-  migrations?: Migrations,
-): Promise<boolean> {
+async function isDone(db: Kysely<Schema>, reports: UpgradeReports, migrations?: Migrations) {
   try {
     // Whatever the server's default is: the migration has to see what was committed while it waited for the lock.
     const transaction = db.transaction().setIsolationLevel("read committed");

@@ -61,10 +61,7 @@ export function discardEnded(batch: EndedBatch): void {
 }
 
 /** A run of the batch with a copy of its payload, which outlives the batch. */
-export function findEnded(
-  { runs, payloads }: EndedBatch,
-  { appNumber, id }: RunKey,
-): Pick<EndedRun, "run" | "payload"> | null {
+export function findEnded({ runs, payloads }: EndedBatch, { appNumber, id }: RunKey) {
   const row = findRow(runs, id);
   const run = row === -1 ? null : runFromRow(rowOf(runs, row) as RunRow);
   if (run?.appNumber !== appNumber) return null;

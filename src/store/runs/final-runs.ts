@@ -144,10 +144,7 @@ function keyOf({ appNumber, id }: Run): RunKey {
 }
 
 /** Packs the rows that there are, with the index of each. */
-function packSparse<Row>(
-  all: readonly (Row | null)[],
-  pack: (rows: readonly Row[]) => ColumnBatch,
-): Sparse | null {
+function packSparse<Row>(all: readonly (Row | null)[], pack: (rows: readonly Row[]) => ColumnBatch) {
   const rows = all.filter((row) => row !== null);
   const indexes = all.flatMap((row, index) => (row === null ? [] : index));
   return rows.length === 0 ? null : { batch: pack(rows), indexes };

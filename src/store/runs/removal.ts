@@ -53,10 +53,7 @@ export async function removeRecords(session: Session, keys: readonly StoredKey[]
 }
 
 /** Removes deliveries and their attempts. */
-export async function removeDeliveries(
-  { db }: Session,
-  deliveries: readonly Pick<StoredKey, "id">[],
-): Promise<void> {
+export async function removeDeliveries({ db }: Session, deliveries: readonly Pick<StoredKey, "id">[]) {
   for (const ids of chunks(deliveries.map(({ id }) => id))) {
     await db.deleteFrom("deliveryAttempts").where("deliveryId", "in", ids).execute();
     await db.deleteFrom("deliveries").where("id", "in", ids).execute();
@@ -64,11 +61,7 @@ export async function removeDeliveries(
 }
 
 /** Removes the rows of runs in a table. */
-export async function removeRows(
-  { db, sql }: Session,
-  table: KeyedTable,
-  keys: readonly StoredKey[],
-): Promise<{ rows: number; bytes: number }> {
+export async function removeRows({ db, sql }: Session, table: KeyedTable, keys: readonly StoredKey[]) {
   const removed = { rows: 0, bytes: 0 };
   for (const [appNumber, group] of Map.groupBy(keys, (key) => key.appNumber)) {
     for (const ids of chunks(group.map(({ id }) => id))) {

@@ -12,11 +12,7 @@ type Head = StoredKey & { readonly table: KeyedTable };
  * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. Keys are
  * ordered only within each app, so this reads the apps with old enough runs, and each only as far as necessary.
  */
-async function oldestRuns(
-  session: Session,
-  tables: readonly KeyedTable[],
-  limit: number,
-): Promise<StoredKey[]> {
+async function oldestRuns(session: Session, tables: readonly KeyedTable[], limit: number) {
   const heads: Head[] = [];
   for (const table of tables) heads.push(...(await oldestOfEachApp(session, table)));
   let oldest: StoredKey[] = [];

@@ -143,9 +143,7 @@ export function finalSources<Row extends { readonly run: Run }>(): ColumnSources
 }
 
 /** The sources of a record's columns, for rows that contain a record. */
-export function recordSources<Row extends { readonly run: Run }>(
-  sources: ColumnSources<Run> = SOURCES,
-): ColumnSources<Row> {
+export function recordSources<Row extends { readonly run: Run }>(sources: ColumnSources<Run> = SOURCES) {
   const lift = <Value>(getters: Readonly<Record<string, (run: Run) => Value>>) =>
     Object.fromEntries(Object.entries(getters).map(([name, get]) => [name, ({ run }: Row) => get(run)]));
   return { numbers: lift(sources.numbers), texts: lift(sources.texts), uuids: lift(sources.uuids) };

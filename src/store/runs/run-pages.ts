@@ -117,10 +117,7 @@ export function isLongPage(filter: RunFilter): boolean {
 }
 
 /** A page of an app's runs. */
-export async function pageOfApp(
-  session: Session,
-  filter: RunFilter & { readonly appNumber: number },
-): Promise<RunPage> {
+export async function pageOfApp(session: Session, filter: RunFilter & { readonly appNumber: number }) {
   const { sql, db } = session;
   const { appNumber, syncOnly, state, functionName } = filter;
   const columns = listedColumns(session, "runs");
@@ -154,10 +151,7 @@ export async function pageOfApp(
 }
 
 /** A page of the runs of all apps of a project that are not deleted. */
-export async function pageOfProject(
-  session: Session,
-  filter: RunFilter & { readonly projectId: string },
-): Promise<RunPage> {
+export async function pageOfProject(session: Session, filter: RunFilter & { readonly projectId: string }) {
   const { syncOnly, state, functionName } = filter;
   const isWanted = (row: ListedRow): boolean =>
     (!syncOnly || row.isAsync === 0) &&

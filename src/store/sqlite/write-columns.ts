@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import type { ColumnChange, ColumnInsert, Schema, Session, Written } from "../operation.ts";
+import type { ColumnChange, ColumnInsert, ColumnWriter, Schema, Written } from "../operation.ts";
 import { type BatchColumn, batchColumns, bytesIn } from "../column-batch.ts";
 
 /** The one row of `usage`. */
@@ -15,10 +15,7 @@ const CHUNK_ROWS = 20;
 const MAX_STATEMENTS = 200;
 
 /** Writes column batches with statements that are prepared once. */
-export function columnWriter(
-  database: DatabaseSync,
-  db: Kysely<Schema>,
-): Pick<Session, "insertColumns" | "insertCounted" | "updateColumns"> {
+export function columnWriter(database: DatabaseSync, db: Kysely<Schema>): ColumnWriter {
   const statements = new Map<string, StatementSync>();
   const prepared = (key: string, compile: () => RawBuilder<unknown>): StatementSync => {
     let statement = statements.get(key);
@@ -99,12 +96,7 @@ export function columnWriter(
 }
 
 /** Runs a statement with each of the rows; returns those by which it changed the table. */
-function runForEach(
-  statement: StatementSync,
-  columns: readonly BatchColumn[],
-  from: number,
-  to: number,
-): number[] {
+function runForEach(statement: StatementSync, columns: readonly BatchColumn[], from: number, to: number) {
   const values: SQLInputValue[] = [];
   const changed: number[] = [];
   for (let row = from; row < to; row++) {
@@ -115,12 +107,7 @@ function runForEach(
 }
 
 /** Inserts rows of which only some columns vary: those of the others come once, and first. */
-function insertSql(
-  table: string,
-  names: readonly string[],
-  varying: readonly string[],
-  rowCount: number,
-): RawBuilder<unknown> {
+function insertSql(table: string, names: readonly string[], varying: readonly string[], rowCount: number) {
   const marks = (count: number) => Array.from({ length: count }, () => sql.raw("?"));
   const constant = marks(names.length - varying.length);
   const values = [...constant, ...varying.map((_, i) => sql.raw(`column${i + 1}`))];
@@ -133,11 +120,7 @@ function insertSql(
 }
 
 /** Changes a row; the values to match come after those to set. */
-function updateSql(
-  table: string,
-  names: readonly string[],
-  { match, where = {}, set = {} }: ColumnChange,
-): RawBuilder<unknown> {
+function updateSql(table: string, names: readonly string[], { match, where = {}, set = {} }: ColumnChange) {
   const equal = (isMatch: boolean) =>
     names.filter((name) => match.includes(name) === isMatch).map((name) => sql`${sql.ref(name)} = ?`);
   const constants = (values: Readonly<Record<string, number | null>>) =>
