@@ -22,10 +22,7 @@ type Rotation = AccountKey &
 export type AccountChange = Partial<
   Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt" | "callLimits">
 >;
-type AccountUpdate = AccountKey & {
-  readonly change: AccountChange;
-  readonly limitsBefore?: string | undefined;
-};
+type AccountUpdate = AccountKey & Readonly<{ change: AccountChange; limitsBefore?: string | undefined }>;
 
 /** An account, revoked or not, and its newest token. */
 export type FoundAccount = {

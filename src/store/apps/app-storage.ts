@@ -12,11 +12,7 @@ export type StoredApp = {
 };
 
 /** The rows of one app after a run, or from the first one. */
-export type CountStep = {
-  readonly table: KeyedTable;
-  readonly appNumber: number;
-  readonly after: Uint8Array | null;
-};
+export type CountStep = Readonly<{ table: KeyedTable; appNumber: number; after: Uint8Array | null }>;
 
 /** What a step counted. The next one continues after `last`; null after the last step. */
 export type CountedRows = { readonly rows: number; readonly bytes: number; readonly last: Uint8Array | null };

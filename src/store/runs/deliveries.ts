@@ -70,12 +70,7 @@ function deliveryFromRow(row: DeliveryRow): Delivery {
 type DueDelivery = Delivery & { readonly projectId: string };
 type DeliveryKey = Pick<DueDelivery, "projectId" | "id">;
 
-type DueQuery = {
-  readonly owner: string;
-  readonly now: number;
-  readonly limit: number;
-  readonly maxBytes?: number;
-};
+type DueQuery = Readonly<{ owner: string; now: number; limit: number; maxBytes?: number }>;
 
 type Postponement = { readonly id: string; readonly owner: string; readonly nextAt: number };
 

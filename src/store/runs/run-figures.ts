@@ -80,11 +80,7 @@ export type RunFigures = {
 };
 
 /** Figures of a span; before `sinceMs` runs are left out. */
-type SpanFigures = {
-  readonly steps: readonly RunFigures[];
-  readonly total: RunFigures;
-  readonly sinceMs: number;
-};
+type SpanFigures = Readonly<{ steps: readonly RunFigures[]; total: RunFigures; sinceMs: number }>;
 
 /** How many runs an app had in each step. */
 type AppTraffic = { readonly appNumber: number; readonly runs: number[]; readonly failures: number[] };
