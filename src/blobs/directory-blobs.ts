@@ -2,17 +2,8 @@ import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import path from "node:path";
 import { mkdir, namesIn, open, readFile, rename, rm, stat, writeAll, writeFile } from "../kit/files.ts";
-import {
-  BLOB_HASH,
-  BlobDamaged,
-  BlobMissing,
-  checkedHash,
-  checkedNote,
-  MAX_BLOB_BYTES,
-  MAX_NOTE_BYTES,
-  Passed,
-  verified,
-} from "./blob-store.ts";
+import { BLOB_HASH, BlobDamaged, BlobMissing, checkedHash, checkedNote } from "./blob-store.ts";
+import { MAX_BLOB_BYTES, MAX_NOTE_BYTES, Passed, verified } from "./blob-store.ts";
 import type { BlobContent, BlobStore, ByteRange, Reading, StoredBlob, StoredNote } from "./blob-store.ts";
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;

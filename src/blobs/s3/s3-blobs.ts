@@ -3,16 +3,8 @@ import { createHash, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { type Clock, systemClock } from "../../kit/clock.ts";
 import { mkdir, open, unlink, writeAll } from "../../kit/files.ts";
-import {
-  BLOB_HASH,
-  BlobDamaged,
-  BlobMissing,
-  checkedHash,
-  checkedNote,
-  MAX_NOTE_BYTES,
-  Passed,
-  verified,
-} from "../blob-store.ts";
+import { BLOB_HASH, BlobDamaged, BlobMissing, checkedHash, checkedNote } from "../blob-store.ts";
+import { MAX_NOTE_BYTES, Passed, verified } from "../blob-store.ts";
 import type { BlobContent, BlobStore, Reading, StoredBlob, StoredNote } from "../blob-store.ts";
 import { element, elements, escaped } from "./answers.ts";
 import { isTransient, type S3Address, S3Client, S3Error } from "./s3-client.ts";

@@ -55,12 +55,8 @@ export class AuditChain {
 }
 
 type Expiry = { readonly before: number; readonly limit: number };
-type AuditPage = {
-  readonly projectId: string;
-  readonly limit: number;
-  /** Only entries before this one: the last number of the page before. */
-  readonly before?: number;
-};
+/** Only entries `before` that one: the last number of the page before. */
+type AuditPage = { readonly projectId: string; readonly limit: number; readonly before?: number };
 
 /** The audit log: entries are added at its end and never changed. */
 export const auditEntries = {

@@ -35,12 +35,8 @@ export type MembershipChange = "changed" | "absent" | "last_owner";
 
 type MemberKey = Pick<Membership, "personId" | "projectId">;
 type NewRole = Omit<Membership, "createdAt">;
-type NewProject = {
-  readonly project: Project;
-  readonly personId: string;
-  /** How many projects one person may own. */
-  readonly maxOwned: number;
-};
+/** `maxOwned`: how many projects one person may own. */
+type NewProject = { readonly project: Project; readonly personId: string; readonly maxOwned: number };
 
 /** Who belongs to which project. */
 export const memberships = {

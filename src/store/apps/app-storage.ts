@@ -17,7 +17,7 @@ export type CountStep = Readonly<{ table: KeyedTable; appNumber: number; after: 
 /** What a step counted. The next one continues after `last`; null after the last step. */
 export type CountedRows = { readonly rows: number; readonly bytes: number; readonly last: Uint8Array | null };
 
-/** Runs that one step looks at: a few milliseconds, or some hundred when they have to come from the disk. */
+/** The runs that one step reads: a few milliseconds, or some hundred if they come from the disk. */
 export const STEP_RUNS = 2_000;
 
 /** How much each app stores, for an operator who asks; never reads much at once. */

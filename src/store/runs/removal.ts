@@ -27,7 +27,7 @@ export const readUsage = read(async ({ sql, db }): Promise<Usage> => {
   return rows[0]!;
 });
 
-/** Tables whose key begins with an app's number and a run's id. */
+/** The tables whose key begins with an app's number and a run's id. */
 export type KeyedTable = "runs" | "payloads" | "transcripts";
 
 /** The stored bytes of a row that count, as SQL. */

@@ -33,7 +33,6 @@ function byAge(a: StoredKey, b: StoredKey): number {
   return Buffer.compare(a.id, b.id);
 }
 
-/** Each app's oldest such run. */
 async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Head[]> {
   const { sql, db } = session;
   const rows = sql.table(table);
@@ -71,12 +70,8 @@ function isRemovable(session: Session) {
     and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})`;
 }
 
-type Expiry = {
-  readonly appNumber: number;
-  /** Removes what ended before this time. */
-  readonly cutoff: number;
-  readonly limit: number;
-};
+/** Data of runs that ended before the cutoff. */
+type Expiry = { readonly appNumber: number; readonly cutoff: number; readonly limit: number };
 
 type Sweep = { readonly before: number; readonly limit: number };
 type OldestSweep = { readonly limit: number; readonly keep: "record" | "nothing" };
