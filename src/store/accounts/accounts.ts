@@ -5,7 +5,7 @@ import { voidInvitations } from "./invitations.ts";
 
 export type ServiceAccount = Row<"serviceAccounts">;
 
-/** What is stored of a token: a hash of its `jti`, never the token. */
+/** A token, of which only a hash of its `jti` is stored. */
 type Token = Row<"tokens">;
 
 type AccountKey = Pick<ServiceAccount, "id" | "projectId">;

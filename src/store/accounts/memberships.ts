@@ -16,12 +16,6 @@ export const projects = {
     async ({ db }, id: string): Promise<Project | null> =>
       await firstOf(db.selectFrom("projects").selectAll().where("id", "=", id)),
   ),
-
-  /** Oldest first. */
-  list: read(
-    async ({ db }): Promise<Project[]> =>
-      await db.selectFrom("projects").selectAll().orderBy("createdAt").orderBy("id").execute(),
-  ),
 };
 
 /** A person's role in a project. */

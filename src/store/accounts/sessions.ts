@@ -3,7 +3,7 @@ import { read, type Row, write } from "../operation.ts";
 import { all, firstOf, isDone } from "../queries.ts";
 import type { Membership } from "./memberships.ts";
 
-/** A person who is signed in somewhere. Of the refresh token, only hashes are stored. */
+/** A person's session. Of its refresh token, only hashes are stored. */
 export type PersonSession = Row<"sessions">;
 
 /** A session with its person's rights. */

@@ -88,7 +88,7 @@ export const logs = {
   /** Removes the oldest lines over all apps; returns how many. */
   removeOldest: write(removeOldest),
 
-  /** Removes the oldest lines until so many bytes are free, but at most `limit` lines. */
+  /** Removes the oldest lines until that many bytes are free, but at most `limit` lines. */
   trim: write(async (session, { appNumber, bytes, limit }: TrimLogs): Promise<TrimmedLogs> => {
     const { sql, db } = session;
     const uses = db.selectFrom("logUsage").selectAll().where("bytes", ">", 0).orderBy("bytes", "desc");

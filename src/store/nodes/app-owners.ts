@@ -87,10 +87,7 @@ export const appOwners = {
     return rows;
   }),
 
-  /**
-   * Hands an app over to a living node that is not leaving, or to none; returns the new fence, null if that is
-   * impossible.
-   */
+  /** Hands an app to a living node that is not leaving, or to none; returns the new fence, or null if impossible. */
   handOver: write(async (session, { appNumber, fence, from, to }: Handover): Promise<number | null> => {
     const row = await session.db
       .updateTable("apps")
@@ -117,10 +114,7 @@ export async function holdsApp(session: Session, appNumber: number, { owner, fen
   return rows.length === 1;
 }
 
-/**
- * Throws `app_moved` if the node no longer owns the app, or `app_not_found` if the app is deleted. A single service
- * passes null.
- */
+/** Throws `app_moved` if the node does not own the app, `app_not_found` if it is deleted. A single service passes null. */
 export async function requireApp(session: Session, appNumber: number, holder: AppHolder | null) {
   if (holder === null || (await holdsApp(session, appNumber, holder))) return;
   const isThere = await places(session).where("number", "=", appNumber).executeTakeFirst();

@@ -44,7 +44,7 @@ type Answer = ChangePosition & { readonly changes: readonly Change[]; readonly i
 
 /** How services that share a database tell each other what they changed. Only for Postgres. */
 export const changes = {
-  /** What was committed since that position, each change once; with null only the present position. */
+  /** The changes that were committed since a position, each once; with null only the present position. */
   since: read(async ({ db, sql, databaseNow }, from: ChangePosition | null): Promise<News> => {
     const before = sql`${from?.snapshot ?? null}::pg_snapshot`;
     const { rows } = await sql<Answer>`

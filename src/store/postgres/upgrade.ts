@@ -49,10 +49,7 @@ export async function bringUpToDate(databaseUrl: string, reports: UpgradeReports
   }
 }
 
-/**
- * Ends older idle sessions of other services: their prepared statements may select all columns of a table that has more
- * columns now, which Postgres refuses.
- */
+/** Ends idle sessions of other services, whose prepared statements may select columns of an older schema. */
 async function renewSessions(db: Kysely<Schema>): Promise<void> {
   const { rows } = await sql<{ now: string }>`select clock_timestamp()::text as now`.execute(db);
   const since = rows[0]?.now ?? null;

@@ -2,7 +2,7 @@ import { read, type Session } from "../operation.ts";
 import { chunks, type StoredKey } from "../queries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
 
-/** What is stored: records, and the bytes of inputs, results and transcripts. */
+/** Stored records, and the bytes of inputs, results and transcripts. */
 type Usage = { readonly runs: number; readonly bytes: number };
 
 /** Counts what a write adds, or with negative numbers what it removes: the last step of its transaction. */

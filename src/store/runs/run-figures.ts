@@ -9,7 +9,7 @@ import { PENDING } from "./deliveries.ts";
 /** A span of time in epoch milliseconds, without its end. */
 type Slice = readonly [fromMs: number, toMs: number];
 
-/** What was counted, completely since `sinceMs`. */
+/** The counted groups, complete since `sinceMs`. */
 type Counted<Group> = { readonly groups: readonly Group[]; readonly sinceMs: number };
 
 const FIRST_MS = 60_000;
@@ -58,9 +58,8 @@ type RunScope = { readonly projectId: string; readonly appNumber: number | null 
 
 /** The runs that were accepted in a span of time. */
 type RunSpan = RunScope & {
-  /** The first step's start, in epoch milliseconds. */
+  /** From the first step's start to the end of the last, in epoch milliseconds. */
   readonly fromMs: number;
-  /** The end, which is no part of it. */
   readonly toMs: number;
   readonly stepMs: number;
   /** How many runs to read at most, the newest ones. */
@@ -68,12 +67,12 @@ type RunSpan = RunScope & {
 };
 type FailureSpan = RunSpan & { readonly limit: number };
 
-/** What became of some runs. */
+/** How some runs ended. */
 export type RunFigures = {
   readonly byState: Readonly<Record<RunState, number>>;
   /** How many waited until their replica was ready. */
   readonly cold: number;
-  /** Response times that half of the runs that ended, 95 and 99 in a hundred did not exceed; null of none. */
+  /** Percentiles of the response times; null if no run ended. */
   readonly p50Ms: number | null;
   readonly p95Ms: number | null;
   readonly p99Ms: number | null;
@@ -264,21 +263,15 @@ function packedClass(session: Session, span: RunSpan) {
     + (${spanClass} + ${CLASS_ZERO}) * 2 + case when r.replica_started_at >= r.created_at then 1 else 0 end`;
 }
 
-/** What waits in an app's queue. */
-type QueuedRuns = {
-  readonly appNumber: number;
-  /** Past a hundred thousand it stays at that. */
-  readonly count: number;
-  /** When the one that waits longest was accepted, in epoch milliseconds. */
-  readonly oldestAt: number | null;
-};
+/** How many wait, and since when the oldest does, in epoch milliseconds. */
+type Waiting = { readonly count: number; readonly oldestAt: number | null };
 
-/** What waits to be delivered. */
-type PendingDeliveries = { readonly count: number; readonly oldestAt: number | null };
+/** The runs in an app's queue, counted up to `MAX_COUNTED`. */
+type QueuedRuns = Waiting & { readonly appNumber: number };
 
 const MAX_COUNTED = 100_000;
 
-/** Figures over everything that is stored, for those who watch the service. */
+/** Figures of the whole installation, for its metrics. */
 export const figures = {
   /** The async runs that wait, by app; apps without any are left out. */
   queuedRuns: heavyRead(async (session): Promise<QueuedRuns[]> => {
@@ -303,8 +296,8 @@ export const figures = {
   }),
 
   /** The deliveries that have not ended. */
-  pendingDeliveries: heavyRead(async ({ sql, db }): Promise<PendingDeliveries> => {
-    const { rows } = await sql<PendingDeliveries>`
+  pendingDeliveries: heavyRead(async ({ sql, db }): Promise<Waiting> => {
+    const { rows } = await sql<Waiting>`
       select count(*) as count, min(created_at) as oldest_at from deliveries where state = ${sql.lit(PENDING)}
     `.execute(db);
     return rows[0]!;

@@ -142,7 +142,7 @@ export const INITIAL_TABLES = {
     indexes: ["idempotency_keys_by_age (created_at)"],
   },
   /**
-   * What is stored of a run in addition to its record. Not in key order: SQLite would put every row of more than a
+   * The contents of runs. Not in key order: SQLite would put every row of more than a
    * kilobyte into pages of its own. A row of 6 kB then took 13 to 22 µs and 8.8 kB, instead of 4 µs and 6.2 kB.
    */
   payloads: {
@@ -160,10 +160,7 @@ export const INITIAL_TABLES = {
     result: "bytes?",
     constraint: "constraint payloads_by_id primary key (app_number, id)",
   },
-  /**
-   * Blobs that runs name or once named. A separate table, because an index over all payloads would slow down every run,
-   * and few name a blob.
-   */
+  /** Blobs that runs name or once named. Few do, and an index over all payloads would slow down every run. */
   runBlobs: {
     isInKeyOrder: true,
     hash: "text",
@@ -277,7 +274,7 @@ export const INITIAL_TABLES = {
     txid: "transaction", // The transaction that wrote the row.
     indexes: ["changes_by_txid (txid)"],
   },
-  /** What is stored, as the sum of 16 rows: with a single row, each transaction would wait for the one before. */
+  /** The stored amounts, as the sum of 16 rows: with a single row, each transaction would wait for the previous one. */
   usage: {
     slot: "integer primary key",
     runs: "bigint",

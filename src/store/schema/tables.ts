@@ -22,7 +22,7 @@ type Options = {
   readonly indexes?: readonly string[];
 };
 
-/** What a column of each type holds. */
+/** The values of a column of each type. */
 type Values = {
   text: string;
   integer: number;
@@ -41,7 +41,7 @@ type Values = {
 /** How a database calls the types. */
 export type Dialect = Readonly<Record<keyof Values, string>> & {
   readonly kind: "sqlite" | "postgres";
-  /** What comes at the end of each table, and of one in key order. */
+  /** The end of each table's statement, and of that of one in key order. */
   readonly tableEnd: string;
   readonly keyOrderEnd: string;
 };
@@ -118,7 +118,7 @@ export function statementsFor(dialect: Dialect, tables: Tables): string[] {
 
 const INDEX = /^(unique )?(\w+) (.*)$/;
 
-/** What tables bring to a database: `column table.name` and `index name`. */
+/** The objects that tables create: `column table.name` and `index name`. */
 export function objectsOf(tables: Tables): string[] {
   return Object.entries(tables).flatMap(([name, declared]) => {
     const { constraint: _constraint, isInKeyOrder: _isInKeyOrder, indexes = [], ...columns } = declared;

@@ -98,10 +98,7 @@ export function openForReading(path: string): DatabaseSync {
   return database;
 }
 
-/**
- * Opens a database that no other process has open. Not read-only: after a crash there is a log to be read, which
- * closing would leave behind.
- */
+/** Opens a database that no process uses. Not read-only: closing would leave behind the log of a crashed service. */
 export function openToLook(path: string): DatabaseSync {
   const database = new DatabaseSync(path);
   database.exec(`pragma busy_timeout = ${BUSY_MS}; pragma query_only = 1`);
@@ -121,9 +118,7 @@ export function configure(database: DatabaseSync): void {
   }
 }
 
-/**
- * The device and inode of the database file and its log. While SQLite has them open, no other file gets these numbers.
- */
+/** The device and inode of the database file and its log, which stay unique while SQLite has them open. */
 export type FileIdentity = readonly string[];
 
 type Facts = { readonly dev: bigint; readonly ino: bigint; readonly size: bigint };

@@ -61,9 +61,7 @@ const IOERR = 10;
 /** A write to the file failed: the last frame is incomplete, so there was no commit. */
 const IOERR_WRITE = 778;
 
-/**
- * Turns SQLite's errors about its file into `storage_unavailable`, or `DamagedStorage`; returns other errors unchanged.
- */
+/** Turns errors of SQLite's file into `storage_unavailable` or `DamagedStorage`; returns other errors unchanged. */
 export function translateError(error: unknown): unknown {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return error;
   // The low byte is the primary code; the rest says where it happened.

@@ -26,9 +26,7 @@ export class ThreadClient {
   #closing: Promise<void> | null = null;
   #lastId = 0;
 
-  /**
-   * Starts the thread, which loads its code at once; `open` opens the database. `onDamage` reports damage in its file.
-   */
+  /** Starts the thread, which loads its code at once; `open` opens the database. `onDamage` reports a damaged file. */
   constructor(script: URL, data: ThreadData, onDamage: (problem: string) => void = () => {}) {
     this.#script = script;
     this.#data = data;
