@@ -100,11 +100,8 @@ function newProject({ db }: Session, project: Project) {
 
 /** Voids a member's invitations; false, with nothing changed, if the member is the last owner. */
 async function endOwnership(session: Session, { personId, projectId }: MemberKey): Promise<boolean> {
-  const members = session.db.selectFrom("memberships").select("personId");
-  const owners = await members
-    .where(all({ projectId, role: "owner" }))
-    .limit(2)
-    .execute();
+  const members = session.db.selectFrom("memberships").where(all({ projectId, role: "owner" }));
+  const owners = await members.select("personId").limit(2).execute();
   if (owners.length === 1 && owners[0]?.personId === personId) return false;
   await voidInvitations(session, { projectId, inviterId: personId });
   return true;

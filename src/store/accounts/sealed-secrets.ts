@@ -78,11 +78,8 @@ export const signingKeys = {
     for (const { id } of older)
       await db.updateTable("signingKeys").set({ retiredAt: key.createdAt }).where("id", "=", id).execute();
     // The newest key signs, even if the clock was set back.
-    const createdAt = Math.max(key.createdAt, (last?.createdAt ?? 0) + 1);
-    await db
-      .insertInto("signingKeys")
-      .values({ ...key, createdAt })
-      .execute();
+    const newest = { ...key, createdAt: Math.max(key.createdAt, (last?.createdAt ?? 0) + 1) };
+    await db.insertInto("signingKeys").values(newest).execute();
     await noteChange(session, "keys", "");
   }),
 

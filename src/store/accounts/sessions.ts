@@ -61,13 +61,10 @@ export const sessions = {
     const { db } = session;
     const { kind, familyHash, secretHash, nextHash, now, expiresAt, graceMs } = input;
     // One conditional statement: if two requests come at the same moment, one of them does not find the hash.
+    const renewal = nextHash && { secretHash: nextHash, previousHash: secretHash };
     const fresh = await db
       .updateTable("sessions")
-      .set({
-        refreshedAt: now,
-        expiresAt,
-        ...(nextHash && { secretHash: nextHash, previousHash: secretHash }),
-      })
+      .set({ refreshedAt: now, expiresAt, ...renewal })
       .where(all({ familyHash, kind, secretHash }))
       .where("expiresAt", ">", now)
       .returning(["id", "personId"])

@@ -54,9 +54,7 @@ export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "atte
 /** Without a number, of all apps. */
 type HeldQuery = { readonly owner: string; readonly appNumber: number | null };
 
-type AsyncClaim = RunKey & {
-  readonly fence: number;
-  readonly owner: string;
+type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt"> & {
   readonly payload: Pick<Payload, "input" | "inputBlob">;
 };
 

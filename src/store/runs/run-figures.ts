@@ -1,7 +1,7 @@
 import { appsFound } from "../queries.ts";
 import { firstIdAt, uuidText } from "../../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
-import { RUN_STATES, type RunState } from "../../model/run.ts";
+import { type Run, RUN_STATES, type RunState } from "../../model/run.ts";
 import { heavyRead, type Session } from "../operation.ts";
 import { isInState, isQueued } from "./run-columns.ts";
 import { PENDING } from "./deliveries.ts";
@@ -85,14 +85,7 @@ type SpanFigures = Readonly<{ steps: readonly RunFigures[]; total: RunFigures; s
 type AppTraffic = { readonly appNumber: number; readonly runs: number[]; readonly failures: number[] };
 
 /** A run that failed. */
-type FailedRun = {
-  readonly appNumber: number;
-  readonly id: string;
-  readonly functionName: string;
-  readonly createdAt: number;
-  readonly errorCode: string | null;
-  readonly errorMessage: string | null;
-};
+type FailedRun = Pick<Run, "appNumber" | "id" | "functionName" | "createdAt" | "errorCode" | "errorMessage">;
 
 /** Runs of one step, state and about one response time, all cold or none; packed into a number by `packedClass`. */
 type RunClass = { readonly packed: number; readonly count: number };
