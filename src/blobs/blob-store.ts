@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 
-/** What a blob is named by: the SHA-256 of its bytes, in lowercase hex. */
+/** The name of a blob: the SHA-256 of its bytes, in lowercase hex. */
 export const BLOB_HASH = /^[0-9a-f]{64}$/;
 
-/** Of one blob: far beyond any environment, and within what S3 takes in one object. */
+/** More than any environment has, and within the limit of S3 for one object. */
 export const MAX_BLOB_BYTES = 256 * 1024 ** 3;
 
 /** The bytes of a blob, in pieces: a stream, or `[bytes]`. */
@@ -14,51 +14,45 @@ export type ByteRange = { readonly start: number; readonly end: number };
 
 /** How a blob is read. */
 export type Reading = {
-  /** A part of it, which cannot be compared with its hash. */
+  /** Reads only a part, which cannot be verified against the hash. */
   readonly range?: ByteRange;
-  /** How long it is known to be: one of another length is damaged, and nothing of it is read beyond that. */
+  /** The expected length: a blob of another length is damaged, and is read no further. */
   readonly bytes?: number | null;
   readonly signal?: AbortSignal;
 };
 
-/** What a store tells of a blob. */
-export type StoredBlob = {
-  readonly hash: string;
-  readonly bytes: number;
-  /** When it was last put, in epoch milliseconds by the store's clock. */
-  readonly putAt: number;
-};
+/** A stored blob; `putAt` is when it was last put, in epoch milliseconds by the store's clock. */
+export type StoredBlob = Readonly<{ hash: string; bytes: number; putAt: number }>;
 
-/** What a store tells of a note. */
+/** A stored note; `writtenAt` is in epoch milliseconds by the store's clock. */
 export type StoredNote = { readonly name: string; readonly writtenAt: number };
 
-/** What is large and never changes, by its hash. All nodes of an installation see the same. */
+/** Large immutable data by its hash, shared by all nodes of an installation. */
 export type BlobStore = {
   readonly kind: "directory" | "s3";
   /** For messages; without credentials. */
   readonly place: string;
-  /** Stores the bytes, and gives their hash. They are durable when it resolves; what is there already is put anew. */
+  /** Stores the bytes durably. An existing blob counts as put again. */
   put(content: BlobContent, signal?: AbortSignal): Promise<StoredBlob>;
-  /** A blob's bytes, or a part. Throws `BlobMissing`, or at the end `BlobDamaged`: use nothing of a whole one before. */
+  /** Throws `BlobMissing`, or at the end `BlobDamaged`: do not use a whole blob before its end. */
   open(hash: string, reading?: Reading): AsyncGenerator<Buffer, void, void>;
   has(hash: string, signal?: AbortSignal): Promise<boolean>;
-  /** Removes a blob, unless it was put at that time or later; gives whether it is gone. */
+  /** Removes a blob, unless it was put at that time or later; returns whether it is gone. */
   remove(hash: string, putBefore?: number): Promise<boolean>;
-  /** Every blob whose hash begins so, in no order; what is put or removed meanwhile may be among them or not. */
+  /** The blobs whose hash has this prefix, in no order; may include or miss blobs that are put or removed meanwhile. */
   list(prefix?: string): AsyncGenerator<StoredBlob, void, void>;
-  /** Removes what uploads left that were begun before that time and never ended. */
+  /** Removes the remains of uploads that began before that time and did not finish. */
   tidy(before: number): Promise<void>;
-  /** Writes a few words under a name that is no hash. */
+  /** Writes a short text under a name. */
   writeNote(name: string, text: string): Promise<void>;
-  /** What was written under that name; null for nothing. */
+  /** The text of a note; null if there is none. */
   readNote(name: string): Promise<string | null>;
   removeNote(name: string): Promise<void>;
-  /** Every note of a folder, with when it was last written, in epoch milliseconds by the store's clock. */
   listNotes(folder: string): AsyncGenerator<StoredNote, void, void>;
   close(): void;
 };
 
-/** There is no such blob, or no longer. */
+/** The blob does not exist, or no longer. */
 export class BlobMissing extends Error {
   constructor(hash: string, place: string) {
     super(`${place} has no blob ${hash}`);
@@ -66,7 +60,7 @@ export class BlobMissing extends Error {
   }
 }
 
-/** The bytes of a blob are not the ones it was named by. */
+/** The bytes of a blob do not match its hash. */
 export class BlobDamaged extends Error {
   constructor(hash: string, place: string) {
     super(`the blob ${hash} in ${place} is damaged`);
@@ -74,23 +68,22 @@ export class BlobDamaged extends Error {
   }
 }
 
-/** Throws for anything but a hash: it becomes part of a path. */
+/** Throws for anything but a hash, because it becomes part of a path. */
 export function checkedHash(hash: string): string {
   if (!BLOB_HASH.test(hash)) throw new Error("the name of a blob is no hash");
   return hash;
 }
 
 const NOTE_NAME = /^[a-z0-9-]{1,80}(?:\/[a-z0-9-]{1,80})?$/i;
-/** Of one note. */
 export const MAX_NOTE_BYTES = 4096;
 
-/** Throws for a name that could lead elsewhere. */
+/** Throws for a name that could lead out of the folder of notes. */
 export function checkedNote(name: string): string {
   if (!NOTE_NAME.test(name)) throw new Error("the name of a note is not valid");
   return name;
 }
 
-/** Passes on the bytes of a whole blob; throws `BlobDamaged` once they are too many, and at the end for a wrong hash. */
+/** Verifies a whole blob while it is read; throws `BlobDamaged` when it is too long, and at its end for a wrong hash. */
 export async function* verified(
   pieces: AsyncIterable<Buffer>,
   hash: string,
@@ -108,7 +101,7 @@ export async function* verified(
   if (digest.digest("hex") !== hash) throw new BlobDamaged(hash, place);
 }
 
-/** Counts and hashes what passes; throws beyond the largest blob there may be. */
+/** Counts and hashes bytes; throws if they are more than a blob may have. */
 export class Passed {
   readonly #digest = createHash("sha256");
   bytes = 0;
@@ -119,24 +112,19 @@ export class Passed {
     this.#digest.update(piece);
   }
 
-  /** Of all that has passed; nothing may pass afterwards. */
+  /** The hash of all bytes; none may follow. */
   hash(): string {
     return this.#digest.digest("hex");
   }
 }
 
-/** Of these hashes, those that something names. */
+/** Returns those of the hashes that are referenced. */
 type Named = (hashes: readonly string[]) => Promise<readonly string[]>;
 
 const AT_ONCE = 500;
 
-/** Removes every blob that was put before that time and that nothing names; gives how many. */
-export async function collectBlobs(
-  blobs: BlobStore,
-  named: Named,
-  putBefore: number,
-  signal: AbortSignal,
-): Promise<number> {
+/** Removes every unreferenced blob that was put before that time; returns how many. */
+export async function collectBlobs(blobs: BlobStore, named: Named, putBefore: number, signal: AbortSignal) {
   let count = 0;
   let old: string[] = [];
   const collect = async (): Promise<void> => {
@@ -159,7 +147,7 @@ export async function collectBlobs(
 const FOLDER = "clock";
 const NOTE = `${FOLDER}/now`;
 
-/** The time by the clock that says when blobs were put: this machine's may be wrong, and new blobs would seem old. */
+/** The time by the store's clock. If this machine's clock is wrong, new blobs would look old. */
 export async function storeTime(blobs: BlobStore): Promise<number> {
   await blobs.writeNote(NOTE, "");
   for await (const { name, writtenAt } of blobs.listNotes(FOLDER)) if (name === NOTE) return writtenAt;

@@ -1,28 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import path from "node:path";
-import { mkdir, namesIn, open, readFile, rename, rm, stat, writeFile } from "../kit/files.ts";
-import {
-  BLOB_HASH,
-  BlobDamaged,
-  BlobMissing,
-  checkedHash,
-  checkedNote,
-  MAX_BLOB_BYTES,
-  MAX_NOTE_BYTES,
-  Passed,
-  verified,
-} from "./blob-store.ts";
+import { mkdir, namesIn, open, readFile, rename, rm, stat, writeAll, writeFile } from "../kit/files.ts";
+import { BLOB_HASH, BlobDamaged, BlobMissing, checkedHash, checkedNote } from "./blob-store.ts";
+import { MAX_BLOB_BYTES, MAX_NOTE_BYTES, Passed, verified } from "./blob-store.ts";
 import type { BlobContent, BlobStore, ByteRange, Reading, StoredBlob, StoredNote } from "./blob-store.ts";
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 const CHUNK_BYTES = 1024 * 1024;
 const NAMES_AT_ONCE = 256;
 const ALL: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY };
-/** The service's own, and nobody else's. */
+/** Only the service's user may enter. */
 const FOLDER = { recursive: true, mode: 0o700 } as const;
 
-/** Blobs as files `sha256/ab/ab12…` of a directory that nodes may share; `incoming` has unfinished ones. */
+/** Blobs as files `sha256/ab/ab12…` in a directory that nodes may share; unfinished ones are in `incoming`. */
 export class DirectoryBlobs implements BlobStore {
   readonly kind = "directory";
   readonly place: string;
@@ -46,8 +37,7 @@ export class DirectoryBlobs implements BlobStore {
         for await (const piece of content) {
           signal?.throwIfAborted();
           passed.take(piece);
-          for (let at = 0; at < piece.length;)
-            at += (await file.write(piece, at, piece.length - at)).bytesWritten;
+          await writeAll(file, piece);
         }
         signal?.throwIfAborted();
         await file.sync();
@@ -74,7 +64,7 @@ export class DirectoryBlobs implements BlobStore {
   async remove(hash: string, putBefore = Number.POSITIVE_INFINITY): Promise<boolean> {
     const file = this.#file(hash);
     if (((await this.#found(file))?.mtimeMs ?? 0) >= putBefore) return false;
-    // Out of the way first, then looked at: who puts it meanwhile either made it new before, which is seen, or makes another.
+    // Moved aside, then checked again: a concurrent put either renewed it before the move, or creates a new file.
     const aside = this.#aside();
     if (!(await renamed(file, aside))) return true;
     if (((await this.#found(aside))?.mtimeMs ?? 0) >= putBefore) {
@@ -138,15 +128,14 @@ export class DirectoryBlobs implements BlobStore {
   close(): void {}
 
   async *#read(hash: string, { range = ALL, bytes, signal }: Reading): AsyncGenerator<Buffer, void, void> {
-    const file = await open(this.#file(hash), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === "ELOOP") throw new BlobDamaged(hash, this.place);
-        return absent(error);
-      },
-    );
+    const failed = (error: NodeJS.ErrnoException): null => {
+      if (error.code === "ELOOP") throw new BlobDamaged(hash, this.place);
+      return absent(error);
+    };
+    const file = await open(this.#file(hash), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(failed);
     if (!file) throw await this.#whyMissing(hash);
     try {
-      // Others may write into the directory: a pipe, or a device, has no end.
+      // Other programs may write into the directory: a pipe or a device has no end.
       const found = await file.stat();
       if (!found.isFile() || found.size > MAX_BLOB_BYTES || found.size !== (bytes ?? found.size))
         throw new BlobDamaged(hash, this.place);
@@ -163,13 +152,13 @@ export class DirectoryBlobs implements BlobStore {
     }
   }
 
-  /** Where nothing is mounted every blob seems to be gone: that is told apart, because it may come back. */
+  /** An unmounted directory is a different error than a missing blob: it may come back. */
   async #whyMissing(hash: string): Promise<Error> {
     const isThere = await stat(path.join(this.place, "sha256")).then(() => true, absent);
     return isThere ? new BlobMissing(hash, this.place) : new Error(`${this.place} is not there`);
   }
 
-  /** In place of one that may be there: it would be the same, or damaged. */
+  /** Replaces an existing file, which is the same or damaged. */
   async #moveIn(aside: string, hash: string): Promise<void> {
     const file = this.#file(hash);
     const folder = path.dirname(file);

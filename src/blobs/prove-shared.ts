@@ -1,18 +1,17 @@
 import type { BlobStore } from "./blob-store.ts";
 
-/** Who proves it, and to whom. */
-export type Sharing = {
-  readonly instanceId: string;
-  readonly nodeId: string;
-  /** The ids of the other nodes that live now. */
-  readonly others: readonly string[];
-};
+/** A node of an installation. */
+type SharingNode = { readonly instanceId: string; readonly nodeId: string };
 
 /**
- * Proves that this node keeps its blobs where the others do: each leaves a note there and reads those of the others. Throws
- * what to do. Called before a node joins and again after: of two that join at once, one sees the other then.
+ * Proves that this node stores its blobs in the same place as the other living nodes: each writes a note there and reads
+ * those of the others. Throws with the remedy. Called before a node joins and again after: of two that join at once, the
+ * second call of one sees the other.
  */
-export async function proveShared(blobs: BlobStore, { instanceId, nodeId, others }: Sharing): Promise<void> {
+export async function proveShared(
+  blobs: BlobStore,
+  { instanceId, nodeId, others }: SharingNode & { readonly others: readonly string[] },
+) {
   await blobs.writeNote(noteOf(instanceId, nodeId), nodeId);
   const missing: string[] = [];
   for (const other of others) {
@@ -22,20 +21,15 @@ export async function proveShared(blobs: BlobStore, { instanceId, nodeId, others
   if (missing.length > 0) throw new NotShared(blobs, missing);
 }
 
-/** A node that leaves takes its note with it. */
-export async function endSharing(
-  blobs: BlobStore,
-  { instanceId, nodeId }: Pick<Sharing, "instanceId" | "nodeId">,
-): Promise<void> {
+/** Removes the note of a node that leaves. */
+export async function endSharing(blobs: BlobStore, { instanceId, nodeId }: SharingNode): Promise<void> {
   await blobs.removeNote(noteOf(instanceId, nodeId));
 }
 
-/** Removes the notes of nodes that are gone, and went without taking theirs along: those written before that time. */
-export async function forgetGone(
-  blobs: BlobStore,
-  gone: { readonly instanceId: string; readonly living: readonly string[]; readonly before: number },
-): Promise<void> {
-  const { instanceId, living, before } = gone;
+type Gone = { readonly instanceId: string; readonly living: readonly string[]; readonly before: number };
+
+/** Removes the notes of nodes that are not living, if they were written before that time. */
+export async function forgetGone(blobs: BlobStore, { instanceId, living, before }: Gone): Promise<void> {
   const kept = new Set(living.map((id) => noteOf(instanceId, id)));
   for await (const { name, writtenAt } of blobs.listNotes(instanceId))
     if (writtenAt < before && !kept.has(name)) await blobs.removeNote(name);
@@ -45,7 +39,7 @@ function noteOf(instanceId: string, nodeId: string): string {
   return `${instanceId}/${nodeId}`;
 }
 
-/** The nodes of an installation keep their blobs in different places. */
+/** The nodes of an installation store their blobs in different places. */
 export class NotShared extends Error {
   constructor({ kind, place }: BlobStore, missing: readonly string[]) {
     const whose = missing.length === 1 ? `the service ${missing[0]}` : `the services ${missing.join(", ")}`;

@@ -8,15 +8,13 @@ import { S3Blobs } from "./s3/s3-blobs.ts";
 
 type Place = Pick<Settings, "blobs" | "dataDir">;
 
-/** The two stores in the place that the settings name. */
-export type Blobs = {
-  /** Of versions: bundles and environments. */
-  readonly blobs: BlobStore | null;
-  /** Of runs, in a folder of the same place: they come and go faster, and are collected by themselves. */
-  readonly payloadBlobs: BlobStore | null;
-};
+/**
+ * The blobs of versions (bundles and environments), and those of runs in a folder of the same place: they change faster,
+ * and are collected separately.
+ */
+export type Blobs = { readonly blobs: BlobStore | null; readonly payloadBlobs: BlobStore | null };
 
-/** Opens them; null on SQLite: a service alone has every file where it needs it, and its payloads in the database. */
+/** Opens the stores. Null on SQLite: a single service has all files at hand, and payloads in the database. */
 export async function startBlobs(
   settings: Place,
   database: "sqlite" | "postgres",
@@ -33,16 +31,11 @@ export async function startBlobs(
   return { blobs: await start(""), payloadBlobs: await start("payloads/", PAYLOAD_FRESH_MS) };
 }
 
-/** Well below the hour after which a blob that no run names is removed (`runs/large-payloads.ts`). */
+/** Well below the hour after which a blob that no run names is removed (`src/runs/large-payloads.ts`). */
 const PAYLOAD_FRESH_MS = 20 * 60 * 1000;
 
-/** A folder of the data directory where the settings name no place. */
-async function openBlobs(
-  { blobs: address, dataDir }: Place,
-  clock: Clock,
-  folder: string,
-  freshMs?: number,
-): Promise<BlobStore> {
+/** Uses a folder of the data directory if the settings name no place. */
+async function openBlobs({ blobs: address, dataDir }: Place, clock: Clock, folder: string, freshMs?: number) {
   const own = path.join(dataDir, "blobs");
   if (address?.kind !== "s3") return await DirectoryBlobs.open(path.join(address?.path ?? own, folder));
   const options = { spoolDir: path.join(own, "incoming"), clock, ...(freshMs !== undefined && { freshMs }) };

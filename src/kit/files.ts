@@ -243,7 +243,8 @@ export async function openFile(path: string): Promise<ByteReader> {
   };
 }
 
-async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+/** Writes all bytes at the file's position. */
+export async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length;) {
     at += (await file.write(bytes, at, bytes.length - at)).bytesWritten;
   }

@@ -58,11 +58,10 @@ export type FileUpkeep = {
 export type Written = { readonly rows: number; readonly bytes: number };
 
 /** Rows of one table, and the columns whose bytes count as stored. */
-export type ColumnInsert = {
-  readonly table: keyof Schema;
-  readonly batch: ColumnBatch;
-  readonly counted?: readonly string[];
-};
+export type ColumnInsert = Readonly<{ table: keyof Schema; batch: ColumnBatch; counted?: readonly string[] }>;
+
+/** How a database writes batches. */
+export type ColumnWriter = Pick<Session, "insertColumns" | "insertCounted" | "updateColumns">;
 
 /** Which rows a batch updates, and which other columns it sets. */
 export type ColumnChange = {

@@ -17,14 +17,9 @@ export type Store = Calls & {
   readonly kind: "sqlite" | "postgres";
   /** Whether the database does not answer reads, or writes. */
   isSilent(lane: Lane): boolean;
-  /**
-   * Whether the database accepts writes, as far as is known. After a refused write, tests this with a larger write: on
-   * a full disk a small one may still fit.
-   */
+  /** Whether the database accepts writes. After a refusal, tests it with a large one: a full disk may take a small one. */
   takesWrites(): Promise<boolean>;
-  /**
-   * Calls back when another service has changed something, until stopped. Hints may be lost: `changes` has everything.
-   */
+  /** Calls back when another service changed something, until stopped. Hints may be lost; `changes` is complete. */
   listen(onHint: () => void): () => void;
   /** The database's file, which may be damaged or lost; null if a server manages it. */
   file(): DatabaseFile | null;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-/** All of an answer's body; throws, and closes the connection, if it is larger. */
+/** The whole body of an answer; throws, and closes the connection, if it is larger. */
 export async function readBody(answer: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let bytes = 0;

@@ -21,7 +21,7 @@ const RETRY_MS = 30_000;
 const FILE_MS = 60_000;
 const MAX_FILE_BYTES = 256 * 1024;
 const ANSWER_MS = 5_000;
-/** Without a cloud, each start waits this long. */
+/** Outside of a cloud, each start waits this long. */
 const MACHINE_MS = 1_000;
 const MAX_BYTES = 64 * 1024;
 const CONTAINER = "http://169.254.170.2";
@@ -69,7 +69,7 @@ export class Credentials {
     return this.#kept;
   }
 
-  /** The store has refused the keys: the next request looks for them again. */
+  /** After the store refused the keys: the next request looks for them again. */
   forget(): void {
     this.#kept = null;
   }
@@ -138,13 +138,11 @@ async function keysOfWebIdentity(env: NodeJS.ProcessEnv): Promise<Found> {
   });
   const headers = { "content-type": "application/x-www-form-urlencoded" };
   const answer = await ask(url, { method: "POST", headers, body: form.toString() });
-  const [AccessKeyId, SecretAccessKey, Token, Expiration] = [
-    "AccessKeyId",
-    "SecretAccessKey",
-    "SessionToken",
-    "Expiration",
-  ].map((name) => element(answer, name));
-  return lent({ AccessKeyId, SecretAccessKey, Token, Expiration }, url);
+  const members = ["AccessKeyId", "SecretAccessKey", "Expiration"].map((name) => [
+    name,
+    element(answer, name),
+  ]);
+  return lent({ ...Object.fromEntries(members), Token: element(answer, "SessionToken") }, url);
 }
 
 async function keysOfContainer(env: NodeJS.ProcessEnv): Promise<Found> {
@@ -206,10 +204,7 @@ type Question = {
   readonly timeoutMs?: number;
 };
 
-async function ask(
-  url: URL,
-  { method = "GET", headers = {}, body, timeoutMs = ANSWER_MS }: Question,
-): Promise<string> {
+async function ask(url: URL, { method = "GET", headers = {}, body, timeoutMs = ANSWER_MS }: Question) {
   const signal = AbortSignal.timeout(timeoutMs);
   const send = url.protocol === "https:" ? secureRequest : request;
   const asked = send(url, { method, headers, signal, agent: false });
@@ -222,11 +217,11 @@ async function ask(
     throw new Error(`it answered ${[answer.statusCode, ...words].join(": ").slice(0, 500)}`);
   } catch (error) {
     const why = signal.aborted ? `no answer within ${timeoutMs / 1000} s` : messageOf(error);
-    const problem = new Error(`${url.origin} gave no credentials for the blob store: ${why}`, {
-      cause: error,
+    const message = `${url.origin} gave no credentials for the blob store: ${why}`;
+    // The client recognises a transient error of the network by its code, and retries.
+    throw Object.assign(new Error(message, { cause: error }), {
+      code: (error as NodeJS.ErrnoException).code,
     });
-    // The client tries again after a transient error of the network, which it knows by its code.
-    throw Object.assign(problem, { code: (error as NodeJS.ErrnoException).code });
   }
 }
 

@@ -2,47 +2,34 @@ import path from "node:path";
 import { createHash, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { type Clock, systemClock } from "../../kit/clock.ts";
-import { mkdir, open, unlink } from "../../kit/files.ts";
-import {
-  BLOB_HASH,
-  BlobDamaged,
-  BlobMissing,
-  checkedHash,
-  checkedNote,
-  MAX_NOTE_BYTES,
-  Passed,
-  verified,
-} from "../blob-store.ts";
+import { mkdir, open, unlink, writeAll } from "../../kit/files.ts";
+import { BLOB_HASH, BlobDamaged, BlobMissing, checkedHash, checkedNote } from "../blob-store.ts";
+import { MAX_NOTE_BYTES, Passed, verified } from "../blob-store.ts";
 import type { BlobContent, BlobStore, Reading, StoredBlob, StoredNote } from "../blob-store.ts";
 import { element, elements, escaped } from "./answers.ts";
-import { isPassing, type S3Address, S3Client, S3Error } from "./s3-client.ts";
+import { isTransient, type S3Address, S3Client, S3Error } from "./s3-client.ts";
 
 const FRESH_MS = 12 * 60 * 60 * 1000;
 const UNSATISFIABLE = 416;
 const EXISTS = 412;
-/** A store that knows no conditions. */
+/** The store does not support conditions. */
 const UNKNOWN = 501;
 
 export type S3Options = {
-  /** A folder of this machine for what is too large for memory until its hash is known. */
+  /** A local folder for large blobs until their hash is known. */
   readonly spoolDir: string;
-  /** Where keys are looked for. */
   readonly env?: NodeJS.ProcessEnv;
   readonly clock?: Clock;
-  /** What is larger is sent in parts; a test has small ones. */
+  /** Larger blobs are sent in parts of this size. */
   readonly partBytes?: number;
-  /** One that was put earlier is put again: whoever collects what nobody names must see that somebody wants it. */
+  /** An older blob is put again, so that the collection of unreferenced blobs keeps it. */
   readonly freshMs?: number;
 };
 
-type Content = {
-  readonly hash: string;
-  readonly bytes: number;
-  /** All of it where it is small; else the file it is in. */
-  readonly held: Buffer | FileHandle;
-};
+/** The content of a blob: in memory if it is small, otherwise in a file. */
+type Content = { readonly hash: string; readonly bytes: number; readonly held: Buffer | FileHandle };
 
-/** Blobs as objects of a bucket, below its prefix: `sha256/ab12…`. */
+/** Blobs as objects `sha256/ab12…` of a bucket, below its prefix. */
 export class S3Blobs implements BlobStore {
   readonly kind = "s3";
   readonly place: string;
@@ -57,7 +44,7 @@ export class S3Blobs implements BlobStore {
     this.#options = options;
   }
 
-  /** Throws if the bucket cannot be reached with the credentials at hand. */
+  /** Throws if the bucket cannot be reached with the available credentials. */
   static async open(address: S3Address, options: S3Options): Promise<S3Blobs> {
     await mkdir(options.spoolDir, { recursive: true, mode: 0o700 });
     const defaults = { env: process.env, clock: systemClock, partBytes: PART_BYTES, freshMs: FRESH_MS };
@@ -137,7 +124,7 @@ export class S3Blobs implements BlobStore {
     this.#client.close();
   }
 
-  /** Until its hash is known nobody knows its key: what is small waits in memory, the rest in a file that has no name. */
+  /** Collects a blob until its hash, and so its key, is known: in memory, or in an unlinked file if it is large. */
   async #gathered<Result>(
     content: BlobContent,
     signal: AbortSignal | undefined,
@@ -151,7 +138,7 @@ export class S3Blobs implements BlobStore {
         signal?.throwIfAborted();
         passed.take(piece);
         if (passed.bytes > this.#options.partBytes) file ??= await this.#spool(pieces);
-        if (file) await append(file, piece);
+        if (file) await writeAll(file, piece);
         else pieces.push(piece);
       }
       signal?.throwIfAborted();
@@ -166,7 +153,7 @@ export class S3Blobs implements BlobStore {
     const file = await open(name, "wx+", 0o600);
     try {
       await unlink(name);
-      for (const piece of pieces.splice(0)) await append(file, piece);
+      for (const piece of pieces.splice(0)) await writeAll(file, piece);
       return file;
     } catch (error) {
       await file.close();
@@ -194,18 +181,18 @@ export class S3Blobs implements BlobStore {
       if (!answer) throw new BlobMissing(hash, this.place);
       try {
         if (answer.statusCode === UNSATISFIABLE) return;
-        if (!isPart && isOtherLength(answer.headers["content-length"], bytes))
-          throw new BlobDamaged(hash, this.place);
+        const length = Number(answer.headers["content-length"] ?? bytes);
+        if (!isPart && typeof bytes === "number" && length !== bytes) throw new BlobDamaged(hash, this.place);
         if (isPart && answer.statusCode !== 206) throw new Error(`${this.place} does not serve ranges`);
         for await (const piece of answer as AsyncIterable<Buffer>) {
           at += piece.length;
-          // It goes on: what broke off before does not count any more.
+          // It continues: earlier failures do not count any more.
           tries = 1;
           yield piece;
         }
         return;
       } catch (error) {
-        if (!isPassing(error) || !(await this.#client.again(tries, signal))) throw error;
+        if (!isTransient(error) || !(await this.#client.again(tries, signal))) throw error;
       } finally {
         answer.destroy();
       }
@@ -218,10 +205,8 @@ export class S3Blobs implements BlobStore {
   }
 
   async #found(hash: string, signal?: AbortSignal): Promise<StoredBlob | null> {
-    const { status, headers } = await this.#client.ask(
-      { method: "HEAD", key: this.#key(hash), signal },
-      [404],
-    );
+    const asked = { method: "HEAD", key: this.#key(hash), signal } as const;
+    const { status, headers } = await this.#client.ask(asked, [404]);
     if (status === 404) return null;
     const putAt = Date.parse(headers["last-modified"] ?? "");
     return { hash, bytes: Number(headers["content-length"]), putAt: Number.isNaN(putAt) ? 0 : putAt };
@@ -259,36 +244,29 @@ export class S3Blobs implements BlobStore {
   }
 }
 
-/** Whether an answer says that it is longer, or shorter, than it is known to be. */
-function isOtherLength(told: string | undefined, bytes: number | null | undefined): boolean {
-  return told !== undefined && Number(told) !== (bytes ?? Number(told));
-}
-
-/** An object of the bucket, by its name from the prefix on. */
+/** An object of the bucket; its name is without the prefix. */
 type StoredObject = { readonly name: string; readonly bytes: number; readonly putAt: number };
 type Page = { readonly objects: readonly StoredObject[]; readonly next: string | null };
 
-async function append(file: FileHandle, piece: Uint8Array): Promise<void> {
-  for (let at = 0; at < piece.length;) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
-}
-
-/** What is larger is sent in parts of this size. */
 const PART_BYTES = 16 * 1024 * 1024;
-/** S3 takes so many. */
+/** The limit of S3. */
 const MAX_PARTS = 10_000;
 
-/** How large the parts of so many bytes are: more than `least` where there would be too many parts. */
+/** The size of the parts of a blob: more than `least` if there would be too many parts. */
 export function partBytes(bytes: number, least = PART_BYTES): number {
   return Math.max(least, Math.ceil(bytes / MAX_PARTS / least) * least);
 }
+
+type PartedFile = { readonly file: FileHandle; readonly bytes: number; readonly size: number };
 
 /** Stores a file part by part, each with its checksum. A failure removes the parts if the store can be reached. */
 async function putParts(
   client: S3Client,
   key: string,
-  { file, bytes, size }: { readonly file: FileHandle; readonly bytes: number; readonly size: number },
+  parted: PartedFile,
   signal?: AbortSignal,
 ): Promise<void> {
+  const { file, bytes, size } = parted;
   const headers = { "x-amz-checksum-algorithm": "SHA256" };
   const begun = await client.ask({ method: "POST", key, query: { uploads: "" }, headers, signal });
   const uploadId = element(begun.body.toString("utf8"), "UploadId");
@@ -299,21 +277,16 @@ async function putParts(
       const body = await readAt(file, at, Math.min(size, bytes - at));
       const checksum = checksumOf(body);
       const query = { partNumber: String(number), uploadId };
-      const asked = {
-        method: "PUT",
-        key,
-        query,
-        headers: { "x-amz-checksum-sha256": checksum },
-        body,
-      } as const;
-      const etag = escaped((await client.ask({ ...asked, signal })).headers.etag ?? "");
+      const headers = { "x-amz-checksum-sha256": checksum };
+      const answer = await client.ask({ method: "PUT", key, query, headers, body, signal });
+      const etag = escaped(answer.headers.etag ?? "");
       parts += `<Part><PartNumber>${number}</PartNumber><ETag>${etag}</ETag><ChecksumSHA256>${checksum}</ChecksumSHA256></Part>`;
     }
     const body = Buffer.from(`<CompleteMultipartUpload>${parts}</CompleteMultipartUpload>`);
     const asked = { method: "POST", key, query: { uploadId }, body, signal } as const;
-    // A missing upload was completed by a try whose answer was lost: the caller looks whether the object is there.
+    // A missing upload was completed by a try whose answer was lost: the caller checks that the object exists.
     const answer = await client.ask(asked, [404]);
-    // A store that began to answer says only in the body how it ended.
+    // The store begins its answer before the end, which only the body reports.
     if (answer.status !== 404 && element(answer.body.toString("utf8"), "Error") !== null)
       throw new S3Error(client.place, asked, { ...answer, status: 500 });
   } catch (error) {

@@ -10,25 +10,25 @@ import { element, readBody } from "./answers.ts";
 import { Credentials } from "./credentials.ts";
 import { encodePath, encodeQuery, sign, type Unsigned } from "./sign.ts";
 
-/** Between two bytes, and until the first: a store that says nothing is taken for gone. */
+/** A store that sends nothing for this long counts as lost. */
 const SILENCE_MS = 30_000;
 const MAX_TRIES = 5;
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 5_000;
-/** A page of 1,000 names takes half of a mebibyte. */
+/** A page of 1,000 names has half a mebibyte. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 const MAX_CONNECTIONS = 16;
-/** What a store says when it will do later what it cannot now. */
-const PASSING = new Set([408, 409, 429, 500, 502, 503, 504]);
-/** Words of a store by which lent keys have ended. */
+/** Transient statuses. */
+const TRANSIENT = new Set([408, 409, 429, 500, 502, 503, 504]);
+/** The codes of a store for expired keys. */
 const ENDED = new Set(["ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired"]);
 
 export type S3Address = Extract<BlobAddress, { kind: "s3" }>;
 
-/** One request; its body is at hand as a whole, so that it can be sent again. */
+/** A request; its body is in memory, so that it can be sent again. */
 type S3Request = {
   readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
-  /** Of the object; empty for the bucket. */
+  /** The object's key; empty for the bucket. */
   readonly key: string;
   readonly query?: Unsigned["query"];
   readonly headers?: Readonly<Record<string, string>>;
@@ -36,16 +36,12 @@ type S3Request = {
   readonly signal?: AbortSignal | undefined;
 };
 
-type S3Answer = {
-  readonly status: number;
-  readonly headers: IncomingMessage["headers"];
-  readonly body: Buffer;
-};
+type S3Answer = Readonly<{ status: number; headers: IncomingMessage["headers"]; body: Buffer }>;
 
-/** The store has refused a request. */
+/** The store refused a request. */
 export class S3Error extends Error {
   readonly status: number;
-  /** In the store's own word, such as `AccessDenied`; empty where it gave none. */
+  /** The store's own code, such as `AccessDenied`; empty if it sent none. */
   readonly code: string;
 
   constructor(place: string, { method }: S3Request, { status, body }: S3Answer) {
@@ -59,18 +55,15 @@ export class S3Error extends Error {
   }
 }
 
-/** Where the requests for a bucket go, and what their paths begin with. */
-export function locate(
-  { bucket, endpoint, isPathStyle }: S3Address,
-  region: string,
-): { readonly origin: URL; readonly folder: string } {
+/** The origin of the requests for a bucket, and the prefix of their paths. */
+export function locate({ bucket, endpoint, isPathStyle }: S3Address, region: string) {
   const origin = new URL(endpoint ?? `https://s3.${region}.amazonaws.com`);
   if (isPathStyle) return { origin, folder: `/${bucket}/` };
   origin.host = `${bucket}.${origin.host}`;
   return { origin, folder: "/" };
 }
 
-/** Requests to one bucket: signed, bounded in time, and repeated where a store stumbled. */
+/** Sends signed requests to one bucket, with time limits, and retries transient failures. */
 export class S3Client {
   /** For messages. */
   readonly place: string;
@@ -79,7 +72,7 @@ export class S3Client {
   readonly #region: string;
   readonly #credentials: Credentials;
   readonly #agent: Agent;
-  /** Of questions that have neither a body nor an answer: they do not wait for a connection behind what is large. */
+  /** For HEAD: such a request does not wait for a connection behind large transfers. */
   readonly #headAgent: Agent;
   readonly #clock: Clock;
 
@@ -96,17 +89,17 @@ export class S3Client {
     this.#headAgent = new AgentOf(options);
   }
 
-  /** Asks, and reads all of the answer. Throws `S3Error` for a status that is neither a success nor among `fine`. */
+  /** Returns the whole answer. Throws `S3Error` for a status that is neither a success nor among `fine`. */
   async ask(asked: S3Request, fine: readonly number[] = []): Promise<S3Answer> {
-    return await this.#insist(asked, fine, async (answer) => {
+    return await this.#retry(asked, fine, async (answer) => {
       const body = await readBody(answer, MAX_ANSWER_BYTES);
       return { status: answer.statusCode ?? 0, headers: answer.headers, body };
     });
   }
 
-  /** Asks, and gives the answer as soon as it begins; null for 404. Its body has to be read, or destroyed. */
+  /** Returns the answer as soon as it begins; null for 404. The caller reads or destroys its body. */
   async stream(asked: S3Request, fine: readonly number[] = []): Promise<IncomingMessage | null> {
-    const { status, answer } = await this.#insist(asked, [404, ...fine], async (begun) => {
+    const { status, answer } = await this.#retry(asked, [404, ...fine], async (begun) => {
       const status = begun.statusCode ?? 0;
       const isContent = status >= 200 && status < 300;
       const body = isContent ? Buffer.alloc(0) : await readBody(begun, MAX_ANSWER_BYTES);
@@ -115,7 +108,7 @@ export class S3Client {
     return status === 404 ? null : answer;
   }
 
-  /** Waits before another try, longer after each; false if there shall be none. */
+  /** Waits before another try, longer after each; false if there is to be none. */
   async again(tries: number, signal?: AbortSignal): Promise<boolean> {
     if (tries >= MAX_TRIES || signal?.aborted) return false;
     await pause(this.#clock, backoffMs(tries, FIRST_WAIT_MS, LONGEST_WAIT_MS), signal);
@@ -127,8 +120,8 @@ export class S3Client {
     this.#headAgent.destroy();
   }
 
-  /** Every request of ours may be made twice: what it makes is named by its content. */
-  async #insist<Read extends S3Answer>(
+  /** All our requests may be repeated: objects are named by their content. */
+  async #retry<Read extends S3Answer>(
     asked: S3Request,
     fine: readonly number[],
     read: (answer: IncomingMessage) => Promise<Read>,
@@ -142,10 +135,10 @@ export class S3Client {
         const refusal = new S3Error(this.place, asked, answer);
         const hasEnded = ENDED.has(refusal.code);
         if (hasEnded) this.#credentials.forget();
-        if (!hasEnded && !PASSING.has(answer.status)) throw refusal;
+        if (!hasEnded && !TRANSIENT.has(answer.status)) throw refusal;
         problem = refusal;
       } catch (error) {
-        if (!isPassing(error)) throw error;
+        if (!isTransient(error)) throw error;
         problem = error;
       }
       if (!(await this.again(tries, asked.signal))) {
@@ -162,12 +155,11 @@ export class S3Client {
       .update(body ?? "")
       .digest("hex");
     const { host } = this.#origin;
-    const signed = sign(
-      { method, host, path, query, headers: { ...headers, "x-amz-content-sha256": bodyHash }, bodyHash },
-      await this.#credentials.keys(),
-      { region: this.#region, service: "s3" },
-      this.#clock.now(),
-    );
+    const unsigned = { ...headers, "x-amz-content-sha256": bodyHash };
+    const keys = await this.#credentials.keys();
+    const scope = { region: this.#region, service: "s3" };
+    const now = this.#clock.now();
+    const signed = sign({ method, host, path, query, headers: unsigned, bodyHash }, keys, scope, now);
     const search = encodeQuery(query);
     const agent = method === "HEAD" ? this.#headAgent : this.#agent;
     const sent = (this.#origin.protocol === "https:" ? secureRequest : request)(this.#origin, {
@@ -184,7 +176,7 @@ export class S3Client {
       const [answer] = (await once(sent, "response")) as [IncomingMessage];
       return answer;
     } catch (error) {
-      // Whoever was not answered may have asked on a dead connection, and those that idle may be dead too.
+      // The connection may be dead, and so may the idle ones.
       if (signal?.aborted || error instanceof Silence) dropIdle(agent);
       throw error;
     }
@@ -195,7 +187,7 @@ function dropIdle({ freeSockets }: Agent): void {
   for (const socket of Object.values(freeSockets).flat()) socket?.destroy();
 }
 
-/** The store has said nothing for too long. */
+/** The store sent nothing for too long. */
 class Silence extends Error {
   readonly code = "ETIMEDOUT";
 
@@ -205,24 +197,14 @@ class Silence extends Error {
   }
 }
 
-/** Whether it is the network's fault, which may be over the next time. */
-export function isPassing(error: unknown): boolean {
+/** Whether the error is a transient one of the network. */
+export function isTransient(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
-  return code !== undefined && NETWORK.has(code);
+  return code !== undefined && NETWORK.test(code);
 }
 
-const NETWORK: ReadonlySet<string> = new Set([
-  "EAI_AGAIN",
-  "ECONNABORTED",
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-  "EPIPE",
-  "ERR_STREAM_PREMATURE_CLOSE",
-  "ETIMEDOUT",
-]);
+const NETWORK =
+  /^(EAI_AGAIN|ECONN(ABORTED|REFUSED|RESET)|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EPIPE|ERR_STREAM_PREMATURE_CLOSE|ETIMEDOUT)$/;
 
 function unreachable(place: string, problem: unknown): Error {
   if (problem instanceof S3Error) return problem;

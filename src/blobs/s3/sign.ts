@@ -1,10 +1,10 @@
 import { createHash, createHmac } from "node:crypto";
 
-/** What a request is signed with. */
+/** Keys that sign requests. */
 export type Keys = {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Of keys that are lent for a time; null for others. */
+  /** Null for permanent keys. */
   readonly sessionToken: string | null;
 };
 
@@ -12,9 +12,8 @@ export type Keys = {
 export type Unsigned = {
   readonly method: string;
   readonly host: string;
-  /** Not encoded. */
+  /** Not encoded, like the query. */
   readonly path: string;
-  /** Not encoded, in any order. */
   readonly query: Readonly<Record<string, string>>;
   /** By lowercase names; all of them are signed. */
   readonly headers: Readonly<Record<string, string>>;
@@ -26,7 +25,7 @@ export type Scope = { readonly region: string; readonly service: string };
 
 const ALGORITHM = "AWS4-HMAC-SHA256";
 
-/** Signs a request by AWS Signature Version 4; gives its headers with all that the signature adds. */
+/** Signs a request with AWS Signature Version 4; returns its headers with those of the signature. */
 export function sign(
   { method, host, path, query, headers, bodyHash }: Unsigned,
   { accessKeyId, secretAccessKey, sessionToken }: Keys,
@@ -60,12 +59,12 @@ export function sign(
   return { ...signed, authorization };
 }
 
-/** A path as it stands in a request; S3 has it encoded once. */
+/** A path as it is sent; S3 expects it encoded once. */
 export function encodePath(path: string): string {
   return path.split("/").map(encode).join("/");
 }
 
-/** A query as it stands in a request, in the order in which it is signed. */
+/** A query as it is sent, in the order in which it is signed. */
 export function encodeQuery(query: Unsigned["query"]): string {
   return Object.entries(query)
     .map(([name, value]) => `${encode(name)}=${encode(value)}`)

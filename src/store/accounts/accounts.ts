@@ -5,7 +5,7 @@ import { voidInvitations } from "./invitations.ts";
 
 export type ServiceAccount = Row<"serviceAccounts">;
 
-/** What is stored of a token: a hash of its `jti`, never the token. */
+/** A token, of which only a hash of its `jti` is stored. */
 type Token = Row<"tokens">;
 
 type AccountKey = Pick<ServiceAccount, "id" | "projectId">;
@@ -22,10 +22,7 @@ type Rotation = AccountKey &
 export type AccountChange = Partial<
   Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt" | "callLimits">
 >;
-type AccountUpdate = AccountKey & {
-  readonly change: AccountChange;
-  readonly limitsBefore?: string | undefined;
-};
+type AccountUpdate = AccountKey & Readonly<{ change: AccountChange; limitsBefore?: string | undefined }>;
 
 /** An account, revoked or not, and its newest token. */
 export type FoundAccount = {

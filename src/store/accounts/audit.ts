@@ -55,12 +55,8 @@ export class AuditChain {
 }
 
 type Expiry = { readonly before: number; readonly limit: number };
-type AuditPage = {
-  readonly projectId: string;
-  readonly limit: number;
-  /** Only entries before this one: the last number of the page before. */
-  readonly before?: number;
-};
+/** Only entries `before` that one: the last number of the page before. */
+type AuditPage = { readonly projectId: string; readonly limit: number; readonly before?: number };
 
 /** The audit log: entries are added at its end and never changed. */
 export const auditEntries = {
@@ -78,11 +74,8 @@ export const auditEntries = {
 
   /** Removes the oldest entries made before that time, but never the newest of all; returns how many. */
   expire: write(async ({ db }, { before, limit }: Expiry): Promise<number> => {
-    const entries = db.selectFrom("auditEntries").select(["number", "createdAt", "hash"]);
-    const oldest = await entries
-      .orderBy("number")
-      .limit(limit + 1)
-      .execute();
+    const entries = db.selectFrom("auditEntries").select(["number", "createdAt", "hash"]).orderBy("number");
+    const oldest = await entries.limit(limit + 1).execute();
     // Stops at the first young entry, even if a wrong clock made later ones look older.
     const end = oldest.findIndex(({ createdAt }) => createdAt >= before);
     const old = oldest.slice(0, Math.min(end < 0 ? limit : end, oldest.length - 1));

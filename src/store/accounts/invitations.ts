@@ -38,33 +38,22 @@ export const invitations = {
     // Checked here too: the caller was checked against data that may be 5 s old, and an invitation lasts for days.
     if (!(await mayInvite(session, invitation))) return "no_right";
     await db.deleteFrom("invitations").where("expiresAt", "<=", now).execute();
-    const ofProject = db
-      .selectFrom("invitations")
-      .select("id")
-      .where(all({ projectId, usedAt: null }));
-    const open = await ofProject.limit(max).execute();
+    const open = await unused(session, projectId).select("id").limit(max).execute();
     if (open.length >= max) return "full";
     await db.insertInto("invitations").values(invitation).execute();
     return "made";
   }),
 
   /** A project's open invitations, newest first. */
-  list: read(async ({ db }, { projectId, now }: OpenQuery): Promise<Invitation[]> => {
-    const unused = db
-      .selectFrom("invitations")
-      .selectAll()
-      .where(all({ projectId, usedAt: null }));
-    return await unused.where("expiresAt", ">", now).orderBy("createdAt", "desc").orderBy("id").execute();
+  list: read(async (session, { projectId, now }: OpenQuery): Promise<Invitation[]> => {
+    const open = unused(session, projectId).selectAll().where("expiresAt", ">", now);
+    return await open.orderBy("createdAt", "desc").orderBy("id").execute();
   }),
 
   /** Null if the project has no such open invitation. */
   revoke: write(async ({ db }, { projectId, id }: InvitationKey): Promise<Invitation | null> => {
-    return await firstOf(
-      db
-        .deleteFrom("invitations")
-        .where(all({ projectId, id, usedAt: null }))
-        .returningAll(),
-    );
+    const removal = db.deleteFrom("invitations").where(all({ projectId, id, usedAt: null }));
+    return await firstOf(removal.returningAll());
   }),
 
   /** What the secret offers; null if it is not valid. */
@@ -73,7 +62,7 @@ export const invitations = {
   /** Makes a person a member, and never reduces their role; null if the secret is not valid. */
   accept: write(async (session, { personId, ...secret }: Acceptance): Promise<Joined | null> => {
     const offer = await take(session, secret);
-    return offer && (await join(session, offer, { personId, now: secret.now }));
+    return offer && (await join(session, offer, personId, secret.now));
   }),
 
   /**
@@ -88,13 +77,17 @@ export const invitations = {
     const offer = await take(session, secret);
     if (!offer) return null;
     await session.db.insertInto("people").values(person).execute();
-    return await join(session, offer, { personId: person.id, now: secret.now });
+    return await join(session, offer, person.id, secret.now);
   }),
 
   noteMailed: write(async ({ db }, { id, now: mailedAt }: Readonly<{ id: string; now: number }>) => {
     await db.updateTable("invitations").set({ mailedAt }).where("id", "=", id).execute();
   }),
 };
+
+function unused({ db }: Session, projectId: string) {
+  return db.selectFrom("invitations").where(all({ projectId, usedAt: null }));
+}
 
 /** Serialises changes to a project's members: two owners may try to remove each other, for example. */
 export async function lockProject({ db }: Session, projectId: string): Promise<void> {
@@ -145,12 +138,9 @@ async function take(session: Session, secret: Secret): Promise<Offer | null> {
   return (await isDone(use.where(all({ id: open.id, usedAt: null })))) ? open : null;
 }
 
-async function join(
-  session: Session,
-  { id, projectId, role: offered, email, isMailed }: Offer,
-  { personId, now }: { readonly personId: string; readonly now: number },
-): Promise<Joined> {
+async function join(session: Session, offer: Offer, personId: string, now: number): Promise<Joined> {
   const { db } = session;
+  const { id, projectId, role: offered, email, isMailed } = offer;
   await db.updateTable("invitations").set({ usedBy: personId }).where("id", "=", id).execute();
   // Only the mail contained the secret, so this person receives that address's mail.
   if (isMailed) await prove(session, { id: personId, email, now }, false);

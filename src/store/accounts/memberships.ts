@@ -16,12 +16,6 @@ export const projects = {
     async ({ db }, id: string): Promise<Project | null> =>
       await firstOf(db.selectFrom("projects").selectAll().where("id", "=", id)),
   ),
-
-  /** Oldest first. */
-  list: read(
-    async ({ db }): Promise<Project[]> =>
-      await db.selectFrom("projects").selectAll().orderBy("createdAt").orderBy("id").execute(),
-  ),
 };
 
 /** A person's role in a project. */
@@ -35,12 +29,8 @@ export type MembershipChange = "changed" | "absent" | "last_owner";
 
 type MemberKey = Pick<Membership, "personId" | "projectId">;
 type NewRole = Omit<Membership, "createdAt">;
-type NewProject = {
-  readonly project: Project;
-  readonly personId: string;
-  /** How many projects one person may own. */
-  readonly maxOwned: number;
-};
+/** `maxOwned`: how many projects one person may own. */
+type NewProject = { readonly project: Project; readonly personId: string; readonly maxOwned: number };
 
 /** Who belongs to which project. */
 export const memberships = {
@@ -110,11 +100,8 @@ function newProject({ db }: Session, project: Project) {
 
 /** Voids a member's invitations; false, with nothing changed, if the member is the last owner. */
 async function endOwnership(session: Session, { personId, projectId }: MemberKey): Promise<boolean> {
-  const members = session.db.selectFrom("memberships").select("personId");
-  const owners = await members
-    .where(all({ projectId, role: "owner" }))
-    .limit(2)
-    .execute();
+  const members = session.db.selectFrom("memberships").where(all({ projectId, role: "owner" }));
+  const owners = await members.select("personId").limit(2).execute();
   if (owners.length === 1 && owners[0]?.personId === personId) return false;
   await voidInvitations(session, { projectId, inviterId: personId });
   return true;

@@ -8,7 +8,7 @@ export type Person = Row<"people">;
 /** `stale`: the person has changed since. `taken`: another person signs in with that address and password. */
 export type PersonChange = "changed" | "stale" | "taken";
 
-/** What a person signs in with. No two people have both in common. */
+/** An address and a derived key, which together are unique. */
 type SignIn = Pick<Person, "email" | "signInKey">;
 
 /** A change that fails if the person has changed since `updatedAt`. */

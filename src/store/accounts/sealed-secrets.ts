@@ -4,7 +4,7 @@ import { read, type Row, type Session, write } from "../operation.ts";
 
 // Secrets of apps, secrets that sign webhooks, and keys that sign tokens: all are sealed before they are passed here.
 
-/** What a map of secrets belongs to: an app, or with number 0 its whole project. */
+/** The app of a map of secrets; number 0 stands for its whole project. */
 export type SecretScope = { readonly projectId: string; readonly appNumber: number };
 
 type NewSecrets = SecretScope & { readonly sealedMap: Uint8Array; readonly updatedAt: number };
@@ -78,11 +78,8 @@ export const signingKeys = {
     for (const { id } of older)
       await db.updateTable("signingKeys").set({ retiredAt: key.createdAt }).where("id", "=", id).execute();
     // The newest key signs, even if the clock was set back.
-    const createdAt = Math.max(key.createdAt, (last?.createdAt ?? 0) + 1);
-    await db
-      .insertInto("signingKeys")
-      .values({ ...key, createdAt })
-      .execute();
+    const newest = { ...key, createdAt: Math.max(key.createdAt, (last?.createdAt ?? 0) + 1) };
+    await db.insertInto("signingKeys").values(newest).execute();
     await noteChange(session, "keys", "");
   }),
 

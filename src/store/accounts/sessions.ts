@@ -3,7 +3,7 @@ import { read, type Row, write } from "../operation.ts";
 import { all, firstOf, isDone } from "../queries.ts";
 import type { Membership } from "./memberships.ts";
 
-/** A person who is signed in somewhere. Of the refresh token, only hashes are stored. */
+/** A person's session. Of its refresh token, only hashes are stored. */
 export type PersonSession = Row<"sessions">;
 
 /** A session with its person's rights. */
@@ -61,13 +61,10 @@ export const sessions = {
     const { db } = session;
     const { kind, familyHash, secretHash, nextHash, now, expiresAt, graceMs } = input;
     // One conditional statement: if two requests come at the same moment, one of them does not find the hash.
+    const renewal = nextHash && { secretHash: nextHash, previousHash: secretHash };
     const fresh = await db
       .updateTable("sessions")
-      .set({
-        refreshedAt: now,
-        expiresAt,
-        ...(nextHash && { secretHash: nextHash, previousHash: secretHash }),
-      })
+      .set({ refreshedAt: now, expiresAt, ...renewal })
       .where(all({ familyHash, kind, secretHash }))
       .where("expiresAt", ">", now)
       .returning(["id", "personId"])

@@ -12,19 +12,15 @@ export type StoredApp = {
 };
 
 /** The rows of one app after a run, or from the first one. */
-export type CountStep = {
-  readonly table: KeyedTable;
-  readonly appNumber: number;
-  readonly after: Uint8Array | null;
-};
+export type CountStep = Readonly<{ table: KeyedTable; appNumber: number; after: Uint8Array | null }>;
 
-/** What a step counted. The next one continues after `last`; null after the last step. */
+/** The result of a step. The next one continues after `last`, which is null after the last step. */
 export type CountedRows = { readonly rows: number; readonly bytes: number; readonly last: Uint8Array | null };
 
-/** Runs that one step looks at: a few milliseconds, or some hundred when they have to come from the disk. */
+/** The runs that one step reads: a few milliseconds, or some hundred if they come from the disk. */
 export const STEP_RUNS = 2_000;
 
-/** How much each app stores, for an operator who asks; never reads much at once. */
+/** How much each app stores. No operation reads much at once. */
 export const appStorage = {
   /** Every app, including deleted ones of which something is still stored. */
   list: heavyRead(async ({ sql, db }): Promise<StoredApp[]> => {

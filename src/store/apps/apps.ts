@@ -8,19 +8,14 @@ import { all, doNothing, firstOf } from "../queries.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
 
-/** A change that only the app's owner may make. */
-type HeldChange = {
-  readonly appNumber: number;
-  readonly now: number;
-  /** Null if there is only one service. */
-  readonly holder?: AppHolder | null;
-};
+/** A change that only the app's owner may make. The holder is null if there is only one service. */
+type HeldChange = Readonly<{ appNumber: number; now: number; holder?: AppHolder | null }>;
 
 type NewCurrent = HeldChange & { readonly versionId: string };
 
 /** Apps that are not deleted. A deleted one keeps its number, and its name is free again. */
 export const apps = {
-  /** The project's app of that name, made if there is none. */
+  /** Returns the project's app of that name, and creates it if there is none. */
   insertOrFind: write(async (session, input: AppKey & { readonly createdAt: number }): Promise<App> => {
     const { projectId, name, createdAt } = input;
     const hostLabel = hashedLabel({ projectId, appName: name });
@@ -78,7 +73,7 @@ export const apps = {
     return await isNoted(session, update, "app", appNumber);
   }),
 
-  /** False if there is no such app, or if it was deleted before. */
+  /** False if there is no such app, or if it is deleted already. */
   markDeleted: write(async (session, { appNumber, now, holder = null }: HeldChange): Promise<boolean> => {
     await requireApp(session, appNumber, holder);
     const deletion = session.db.updateTable("apps").set({ deletedAt: now, updatedAt: now });

@@ -11,12 +11,7 @@ export type StoredBuild = Build & { readonly payload: string };
 type NewBuild = Pick<StoredBuild, "id" | "appNumber" | "payload" | "createdAt">;
 type BuildPage = { readonly appNumber: number; readonly limit: number; readonly before?: string };
 type Pruning = { readonly appNumber: number; readonly keep: number };
-type BuildMove = {
-  readonly id: string;
-  readonly to: BuildStatus;
-  readonly message?: string | null;
-  readonly now: number;
-};
+type BuildMove = Readonly<{ id: string; to: BuildStatus; message?: string | null; now: number }>;
 
 /** Deploys in progress, and how they ended. Ids are UUIDv7: they are ordered by time. */
 export const builds = {

@@ -8,22 +8,20 @@ import { packColumns } from "../column-batch.ts";
 export type LogScan = {
   readonly appNumber: number;
   readonly direction: "forward" | "backward";
-  /** Only lines after this one. */
+  /** Only lines after and before these. */
   readonly after?: string;
-  /** Only lines before this one. */
   readonly before?: string;
   readonly runId?: string;
   readonly replicaId?: string;
   readonly stream?: LogStream;
   /** Only lines that contain this; case does not matter. */
   readonly search?: string;
-  /** How many lines at most are given. */
+  /** How many lines to return and to read at most. */
   readonly limit: number;
-  /** How many lines to read at most. */
   readonly scanLimit: number;
 };
 
-/** What a scan found, in its direction; the next one continues at `reached`, null at the end. */
+/** The result of a scan, in its direction; the next scan continues at `reached`, which is null at the end. */
 type LogPage = { readonly lines: LogLine[]; readonly reached: string | null };
 
 const SOURCES = {
@@ -90,7 +88,7 @@ export const logs = {
   /** Removes the oldest lines over all apps; returns how many. */
   removeOldest: write(removeOldest),
 
-  /** Removes the oldest lines until so many bytes are free. */
+  /** Removes the oldest lines until that many bytes are free, but at most `limit` lines. */
   trim: write(async (session, { appNumber, bytes, limit }: TrimLogs): Promise<TrimmedLogs> => {
     const { sql, db } = session;
     const uses = db.selectFrom("logUsage").selectAll().where("bytes", ">", 0).orderBy("bytes", "desc");
@@ -173,14 +171,8 @@ export const ROW_BYTES = 150;
 /** About how many bytes the lines of one app take up. */
 export type LogUse = { readonly appNumber: number; readonly bytes: number };
 
-type TrimLogs = {
-  /** Null for the app that uses most, so that apps which print little lose nothing. */
-  readonly appNumber: number | null;
-  /** How many bytes to free, if there are as many. */
-  readonly bytes: number;
-  /** How many lines to remove at most. */
-  readonly limit: number;
-};
+/** Without an app, trims the one that uses most, so that apps which print little lose nothing. */
+type TrimLogs = { readonly appNumber: number | null; readonly bytes: number; readonly limit: number };
 type TrimmedLogs = { readonly lineCount: number; readonly freedBytes: number };
 
 type Removed = { readonly appNumber: number; readonly size: number };

@@ -87,10 +87,7 @@ export const appOwners = {
     return rows;
   }),
 
-  /**
-   * Hands an app over to a living node that is not leaving, or to none; returns the new fence, null if that is
-   * impossible.
-   */
+  /** Hands an app to a living node that is not leaving, or to none; returns the new fence, or null if impossible. */
   handOver: write(async (session, { appNumber, fence, from, to }: Handover): Promise<number | null> => {
     const row = await session.db
       .updateTable("apps")
@@ -106,11 +103,7 @@ export const appOwners = {
 };
 
 /** Whether a node owns the app and its lease is valid. Until the transaction ends, no other node can take the app. */
-export async function holdsApp(
-  session: Session,
-  appNumber: number,
-  { owner, fence }: AppHolder,
-): Promise<boolean> {
+export async function holdsApp(session: Session, appNumber: number, { owner, fence }: AppHolder) {
   const { db, sql } = session;
   const { rows } = await sql`
     select 1 from apps
@@ -121,15 +114,8 @@ export async function holdsApp(
   return rows.length === 1;
 }
 
-/**
- * Throws `app_moved` if the node no longer owns the app, or `app_not_found` if the app is deleted. A single service
- * passes null.
- */
-export async function requireApp(
-  session: Session,
-  appNumber: number,
-  holder: AppHolder | null,
-): Promise<void> {
+/** Throws `app_moved` if the node does not own the app, `app_not_found` if it is deleted. A single service passes null. */
+export async function requireApp(session: Session, appNumber: number, holder: AppHolder | null) {
   if (holder === null || (await holdsApp(session, appNumber, holder))) return;
   const isThere = await places(session).where("number", "=", appNumber).executeTakeFirst();
   if (!isThere) throw new AppError("app_not_found");

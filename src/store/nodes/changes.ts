@@ -17,7 +17,7 @@ export type Topic =
 
 type Change = { readonly topic: Topic; readonly subject: string };
 
-/** How far a service has read. */
+/** How far a service has read the changes. */
 export type ChangePosition = {
   /** The snapshot of the transactions that were committed then, as Postgres writes it. */
   readonly snapshot: string;
@@ -27,17 +27,12 @@ export type ChangePosition = {
   readonly at: number;
 };
 
-/** What was changed since, and the position after it. */
-export type News = {
-  readonly position: ChangePosition;
-  readonly changes: readonly Change[];
-  /** False if the list is incomplete: anything may have changed. */
-  readonly isWhole: boolean;
-};
+/** The changes since a position, and the next position. If not whole, anything may have changed. */
+export type News = Readonly<{ position: ChangePosition; changes: readonly Change[]; isWhole: boolean }>;
 
 /** How long changes are kept. */
 const KEPT_MS = 10 * 60_000;
-/** A service that has not read for this long may have missed some: a minute less, for slow transactions. */
+/** After this long a service may have missed some; a minute less, for slow transactions. */
 const READABLE_MS = KEPT_MS - 60_000;
 /** With more at once, it is cheaper to assume that everything has changed. */
 const MAX_TOLD = 5_000;
@@ -49,7 +44,7 @@ type Answer = ChangePosition & { readonly changes: readonly Change[]; readonly i
 
 /** How services that share a database tell each other what they changed. Only for Postgres. */
 export const changes = {
-  /** What was committed since that position, each change once; with null only the present position. */
+  /** The changes that were committed since a position, each once; with null only the present position. */
   since: read(async ({ db, sql, databaseNow }, from: ChangePosition | null): Promise<News> => {
     const before = sql`${from?.snapshot ?? null}::pg_snapshot`;
     const { rows } = await sql<Answer>`
@@ -102,12 +97,7 @@ export async function noteChange(
 }
 
 /** Executes a change and notes it if it changed a row; returns whether it did. */
-export async function isNoted(
-  session: Session,
-  change: RowChange,
-  topic: Topic,
-  subject: string | number,
-): Promise<boolean> {
+export async function isNoted(session: Session, change: RowChange, topic: Topic, subject: string | number) {
   if (!(await isDone(change))) return false;
   await noteChange(session, topic, subject);
   return true;

@@ -18,31 +18,22 @@ async function renewLease({ db, sql, databaseNow }: Session, { owner, leaseMs }:
   return rows[0]!.leaseUntil - leaseMs;
 }
 
-/** Shortens leases that end too late: the clock was set back, and dead owners would count as alive until then. */
+/** Shortens leases that end too late: after the clock was set back, dead owners would count as alive until then. */
 async function shortenLeases({ db, sql, databaseNow }: Session): Promise<void> {
   const latest = sql<number>`${databaseNow} + ${MAX_LEASE_MS}`;
   await db.updateTable("owners").set({ leaseUntil: latest }).where("leaseUntil", ">", latest).execute();
 }
 
 /** Whether that owner is alive, and with `isStaying` not leaving. */
-export function isAlive(
-  { sql, databaseNow }: Session,
-  owner: Expression<unknown>,
-  isStaying = false,
-): RawBuilder<SqlBool> {
+export function isAlive({ sql, databaseNow }: Session, owner: Expression<unknown>, isStaying = false) {
   return sql<SqlBool>`exists (
     select 1 from owners where owners.id = ${owner} and owners.lease_until > ${databaseNow}
       ${isStaying ? sql`and owners.leaving_at is null` : sql``}
   )`;
 }
 
-/** Which nodes are dead. */
-export type Judgement = {
-  /** These, whatever their leases say. */
-  readonly dead: readonly string[];
-  /** Whether others with an expired lease count as dead too. */
-  readonly mayJudge: boolean;
-};
+/** Which nodes are dead: those named, and with `mayJudge` also others with an expired lease. */
+export type Judgement = { readonly dead: readonly string[]; readonly mayJudge: boolean };
 
 /** Whether the owner in that column is dead. */
 export function isDead(session: Session, owner: string, { dead, mayJudge }: Judgement): RawBuilder<SqlBool> {
@@ -80,7 +71,7 @@ export const nodes = {
         eb.or([eb("url", "is distinct from", url), ...(isLeaving ? [eb("leavingAt", "is", null)] : [])]),
       );
     await isNoted(session, update, "node", owner);
-    // Other nodes need not be told about its current load.
+    // Other nodes need no notice of its current load.
     const load = { details: JSON.stringify(details) };
     await session.db.updateTable("owners").set(load).where("id", "=", owner).execute();
     return now;

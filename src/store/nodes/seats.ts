@@ -33,7 +33,6 @@ type OwnedSeat = Pick<SeatRow, "id" | "owner" | "fence">;
 type SeatSecret = Pick<SeatRow, "id" | "secretHash">;
 type ClaimedRow = Pick<SeatRow, "id" | "placeName" | "secretHash" | "fence">;
 
-/** The owner of a seat, and whether it is alive. */
 type SeatHolder = Pick<SeatRow, "owner" | "fence"> & { readonly isAlive: boolean };
 
 /** How long a seat may be taken over after its service was found dead. Its agent looks for a service for less long. */
@@ -100,7 +99,7 @@ export const seats = {
     return rows.map(({ id }) => id);
   }),
 
-  /** Removes seats that no service took over in time: their agents have ended, or will be told to. */
+  /** Removes seats that no service took over in time: their agents have ended, or will be stopped. */
   removeDead: write(async (session): Promise<number> => {
     const { db, sql, databaseNow } = session;
     const isOwnerAlive = isAlive(session, sql.ref("seats.owner"));

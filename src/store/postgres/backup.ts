@@ -21,10 +21,7 @@ const OBJECTS = `
     and not exists (select 1 from pg_constraint where conname = indexname)`;
 
 /** As a client without type parsers reads it: large integers are text. */
-type AuditRow = Omit<AuditEntry, "number" | "createdAt"> & {
-  readonly number: string;
-  readonly createdAt: string;
-};
+type AuditRow = Omit<AuditEntry, "number" | "createdAt"> & Readonly<{ number: string; createdAt: string }>;
 
 /** Inspects a database, except its files, which its server checks. */
 export async function inspectPostgres(databaseUrl: string): Promise<DatabaseReport> {

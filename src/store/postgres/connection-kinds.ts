@@ -3,19 +3,13 @@ import { ANSWER_MS, type PoolLimits } from "./connections.ts";
 // A caller waits for these: with the time to get a connection, they time out within 5 s, like writes.
 const TIMES = { waitMs: 2_500, statementMs: 2_400, answerMs: ANSWER_MS } as const;
 
-/**
- * The limits of each kind. A table that is locked against reading (`VACUUM FULL`, `ALTER TABLE`) blocks all its
- * readers, but not those of other kinds.
- */
+/** The limits of each kind. A table that `VACUUM FULL` or `ALTER TABLE` locks blocks only readers of its kind. */
 export const READ_LIMITS = {
   /** Runs and their contents. */
   runs: { max: 2, ...TIMES },
   /** Logs of apps and builds, and the audit log. */
   lines: { max: 1, ...TIMES },
-  /**
-   * Which node owns an app, and which app has a host. Callers need no token for these: one statement at a time, for
-   * many names.
-   */
+  /** Owners and hosts of apps. Callers need no token for these: one statement at a time, for many names. */
   places: { max: 1, ...TIMES },
   /** The service's own reads, perhaps of large tables. No caller waits for them. */
   own: { max: 2, waitMs: 5_000, statementMs: 10_000 },

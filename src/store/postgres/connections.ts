@@ -22,10 +22,7 @@ export type PoolLimits = {
   readonly answerMs?: number;
 };
 
-/**
- * How long a caller or the heartbeat waits on a single connection that dies; if none is answered, the breaker drops all
- * half a second earlier.
- */
+/** How long to wait on one dead connection; if none is answered, the breaker drops all half a second earlier. */
 export const ANSWER_MS = 4_750;
 
 /** A pool of connections with time limits, which survives the loss of connections. */
@@ -73,24 +70,19 @@ export function targetOf(databaseUrl: string, keepsSettings = true): Target {
 
 /** The connections for one kind of call, opened when they are first needed. */
 export class Connections {
-  readonly #target: Target;
-  readonly #limits: PoolLimits;
+  readonly #open: () => ReturnType<typeof openPool>;
   #opened: ReturnType<typeof openPool> | null = null;
 
   constructor(target: Target, limits: PoolLimits) {
-    this.#target = target;
-    this.#limits = limits;
+    this.#open = () => openPool(target, limits);
   }
 
   get db(): Kysely<Schema> {
-    this.#opened ??= openPool(this.#target, this.#limits);
+    this.#opened ??= this.#open();
     return this.#opened.db;
   }
 
-  /**
-   * Drops all connections and the calls that wait for their answers, which might never come; the next call opens a new
-   * pool.
-   */
+  /** Drops all connections, with the calls that wait for their answers; the next call opens a new pool. */
   abandon(): void {
     this.#opened?.abandon();
     this.#opened = null;

@@ -7,9 +7,7 @@ import { clientClass } from "./hosts.ts";
 const CHANNEL = "millrace_changes";
 /** The shortest time between two hints: each makes every service read the changes. */
 const SEND_EVERY_MS = 20;
-/**
- * How often it checks that it still gets notifications: a connection may die silently, or a pooler may not forward them.
- */
+/** How often to check that notifications arrive: a connection may die silently, or a pooler may not forward them. */
 const CHECK_EVERY_MS = 30_000;
 /** How long its own notification, or making a connection, may take. */
 const ANSWER_MS = 5_000;

@@ -30,11 +30,7 @@ const LOCK_TIMEOUT = "55P03";
  * Brings a database to this release's schema in one transaction, one service at a time, while services of the previous
  * release continue. If a table is in use, the migration is retried.
  */
-export async function bringUpToDate(
-  databaseUrl: string,
-  reports: UpgradeReports,
-  migrations?: Migrations,
-): Promise<void> {
+export async function bringUpToDate(databaseUrl: string, reports: UpgradeReports, migrations?: Migrations) {
   // Uses no session settings: this address may lead through a pooler too.
   const connections = new Connections(targetOf(databaseUrl, false), LIMITS);
   let isChanged = false;
@@ -53,10 +49,7 @@ export async function bringUpToDate(
   }
 }
 
-/**
- * Ends older idle sessions of other services: their prepared statements may select all columns of a table that has more
- * columns now, which Postgres refuses.
- */
+/** Ends idle sessions of other services, whose prepared statements may select columns of an older schema. */
 async function renewSessions(db: Kysely<Schema>): Promise<void> {
   const { rows } = await sql<{ now: string }>`select clock_timestamp()::text as now`.execute(db);
   const since = rows[0]?.now ?? null;
@@ -73,11 +66,7 @@ async function renewSessions(db: Kysely<Schema>): Promise<void> {
 }
 
 /** False if a table is in use. */
-async function isDone(
-  db: Kysely<Schema>,
-  reports: UpgradeReports,
-  migrations?: Migrations,
-): Promise<boolean> {
+async function isDone(db: Kysely<Schema>, reports: UpgradeReports, migrations?: Migrations) {
   try {
     // Whatever the server's default is: the migration has to see what was committed while it waited for the lock.
     const transaction = db.transaction().setIsolationLevel("read committed");

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { blobStarts, type ColumnBatch, columnNames } from "../column-batch.ts";
-import type { ColumnInsert, Schema, Session, Written } from "../operation.ts";
+import type { ColumnInsert, ColumnWriter, Schema, Written } from "../operation.ts";
 
 /** A column batch in the form of a table that a statement can read. */
 type ColumnTable = {
@@ -55,8 +55,6 @@ export function arraysOf({ rowCount, numbers, texts, uuids, blobs }: ColumnBatch
 function quote(text: string): string {
   return `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 }
-
-type ColumnWriter = Pick<Session, "insertColumns" | "insertCounted" | "updateColumns">;
 
 /** The row of `usage` that a connection adds to. */
 export const USAGE_SLOT = sql<number>`pg_backend_pid() % 16`;

@@ -17,17 +17,12 @@ export type ClaimedRun = {
   readonly run: Run;
   readonly fence: number;
   readonly payload: Payload;
-  /** How many chunks of it are stored, if a caller waited for it: such a run is not executed again. */
+  /** Its stored chunks, if a caller waited for it: such a run is not executed again. */
   readonly storedEvents: number;
 };
 
-/** The claimed runs, and whether there are more. */
-export type Claimed = {
-  readonly runs: readonly ClaimedRun[];
-  readonly hasMore: boolean;
-  /** Another node owns the app: nothing was claimed. */
-  readonly isRefused: boolean;
-};
+/** The claimed runs, and whether there are more. `isRefused`: none was claimed, because another node owns the app. */
+export type Claimed = Readonly<{ runs: readonly ClaimedRun[]; hasMore: boolean; isRefused: boolean }>;
 
 type ClaimQuery = {
   readonly owner: string;
@@ -45,12 +40,7 @@ const CLAIM_COLUMNS = [
   ...PAYLOAD_COLUMNS.map((name) => `payloads.${name}` as const),
 ] as const;
 
-type RecoverQuery = {
-  readonly owner: string;
-  readonly isAlone: boolean;
-  /** Only these are dead, whatever their leases say. */
-  readonly dead?: readonly string[];
-};
+type RecoverQuery = Readonly<{ owner: string; isAlone: boolean; dead?: readonly string[] }>;
 
 export type ReleasedClaim = RunKey & {
   readonly fence: number;
@@ -61,22 +51,14 @@ export type ReleasedClaim = RunKey & {
 
 export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "attempt">;
 
-type HeldQuery = {
-  readonly owner: string;
-  /** Null: of all apps. */
-  readonly appNumber: number | null;
-};
+/** Without a number, of all apps. */
+type HeldQuery = { readonly owner: string; readonly appNumber: number | null };
 
-type AsyncClaim = RunKey & {
-  readonly fence: number;
-  readonly owner: string;
+type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt"> & {
   readonly payload: Pick<Payload, "input" | "inputBlob">;
 };
 
-/**
- * Async runs that wait or are executed. A running run has an owner, and a fence, the number of its claim: writes with
- * an older fence change nothing.
- */
+/** Async runs, queued or running. A running one has an owner and the fence of its claim; later claims void its writes. */
 export const claims = {
   /** Claims the oldest queued runs of an app for the owner; they are running from now on. */
   claim: write(async (session, query: ClaimQuery): Promise<Claimed> => {
@@ -118,7 +100,7 @@ export const claims = {
     return { runs, hasMore, isRefused: false };
   }),
 
-  /** The numbers of the apps that have queued runs. */
+  /** The apps that have queued runs. */
   backlog: read(async (session): Promise<number[]> => {
     const { db, sql } = session;
     const { rows } = await sql<{ appNumber: number }>`
@@ -162,7 +144,7 @@ export const claims = {
 
   /**
    * Puts the runs of dead owners back into the queue, and releases their deliveries; returns how many runs. Dead are
-   * those with an expired lease, or only `dead`, or all others if the caller is the only service.
+   * those with an expired lease, or only `dead` if given, or all others if the caller is the only service.
    */
   recover: write(async (session, { owner, isAlone, dead }: RecoverQuery): Promise<number> => {
     const { sql, db, databaseNow } = session;

@@ -70,23 +70,13 @@ function deliveryFromRow(row: DeliveryRow): Delivery {
 type DueDelivery = Delivery & { readonly projectId: string };
 type DeliveryKey = Pick<DueDelivery, "projectId" | "id">;
 
-type DueQuery = {
-  readonly owner: string;
-  readonly now: number;
-  readonly limit: number;
-  readonly maxBytes?: number;
-};
+type DueQuery = Readonly<{ owner: string; now: number; limit: number; maxBytes?: number }>;
 
 type Postponement = { readonly id: string; readonly owner: string; readonly nextAt: number };
 
-type Attempted = {
-  readonly id: string;
-  readonly owner: string;
-  readonly attempt: DeliveryAttempt;
-  /** The delivery's new state. */
-  readonly state: DeliveryState;
-  readonly now: number;
-};
+/** An attempt, and the new state of its delivery. */
+type Attempted = Pick<Postponement, "id" | "owner"> &
+  Readonly<{ attempt: DeliveryAttempt; state: DeliveryState; now: number }>;
 
 type DeliveryFilter = {
   readonly projectId: string;
@@ -100,9 +90,8 @@ type RedeliveryFilter = {
   readonly projectId: string;
   /** Only of these runs. */
   readonly ids?: readonly string[];
-  /** Made at this time or later. */
+  /** Made at `from` or later, and before `to`. */
   readonly from?: number;
-  /** Made before this time. */
   readonly to?: number;
 };
 
@@ -243,7 +232,7 @@ export const deliveries = {
   }),
 };
 
-/** Records the state of their deliveries with the runs of an app. */
+/** Records the new state of deliveries in their runs, which are all of one app. */
 async function noteInRuns(
   { db }: Session,
   appNumber: number,

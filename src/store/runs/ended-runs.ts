@@ -6,15 +6,10 @@ import { packPayloads, payloadFromRow, type PayloadRow, payloadRows } from "./pa
 import { packRuns, runFromRow, type RunRow } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
 
-/** A run that ended before anything of it was stored. */
-export type EndedRun = {
-  readonly run: Run;
-  readonly payload: Payload | null;
-  /** The last part of its transcript. */
-  readonly part: TranscriptPart | null;
-};
+/** A run that ended before anything of it was stored, and the last part of its transcript. */
+export type EndedRun = Readonly<{ run: Run; payload: Payload | null; part: TranscriptPart | null }>;
 
-/** Ended runs to be stored, packed so that they keep nothing of their calls in memory. */
+/** Ended runs to be stored, packed so that they do not keep their calls in memory. */
 export type EndedBatch = {
   readonly runs: ColumnBatch;
   readonly payloads: ColumnBatch | null;
@@ -38,7 +33,6 @@ export function packEnded(ended: readonly EndedRun[]): EndedBatch {
   };
 }
 
-/** Joins batches into one. */
 export function joinEnded(batches: readonly EndedBatch[]): EndedBatch {
   const [only] = batches;
   // A large payload is in a batch of its own, and is not copied.
@@ -61,10 +55,7 @@ export function discardEnded(batch: EndedBatch): void {
 }
 
 /** A run of the batch with a copy of its payload, which outlives the batch. */
-export function findEnded(
-  { runs, payloads }: EndedBatch,
-  { appNumber, id }: RunKey,
-): Pick<EndedRun, "run" | "payload"> | null {
+export function findEnded({ runs, payloads }: EndedBatch, { appNumber, id }: RunKey) {
   const row = findRow(runs, id);
   const run = row === -1 ? null : runFromRow(rowOf(runs, row) as RunRow);
   if (run?.appNumber !== appNumber) return null;
@@ -90,7 +81,6 @@ function findRow({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string)
   return -1;
 }
 
-/** The rows to insert. */
 export function endedRows({ runs, payloads, parts }: EndedBatch): ColumnInsert[] {
   return [
     { table: "runs", batch: runs },

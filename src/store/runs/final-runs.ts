@@ -1,13 +1,8 @@
 import { uuidText } from "../../kit/ids.ts";
 import { storedKey } from "../queries.ts";
 import type { NewDelivery } from "../../model/delivery.ts";
-import {
-  type PayloadBlob,
-  requireMove,
-  type Run,
-  type RunKey,
-  type TranscriptPart,
-} from "../../model/run.ts";
+import { requireMove } from "../../model/run.ts";
+import type { PayloadBlob, Run, RunKey, TranscriptPart } from "../../model/run.ts";
 import { bytesIn, type ColumnBatch, packColumns, pickRows, uuidAt } from "../column-batch.ts";
 import { packDeliveries } from "./deliveries.ts";
 import type { Session } from "../operation.ts";
@@ -82,7 +77,6 @@ const INPUT = {
 
 const KEY = ["appNumber", "id"] as const;
 
-/** Finished claims as columns. */
 export function packFinished(finished: readonly FinishedClaim[]): PackedFinals {
   for (const { run } of finished) requireMove("finish", run.state);
   return { runs: packColumns(finished, FINISHED), ...packKept(finished) };
@@ -101,7 +95,6 @@ export async function finishClaims(session: Session, packed: PackedFinals): Prom
   return passed.map((index) => uuidText(uuidAt(bytes, index * names.length)));
 }
 
-/** The end of a queued run as columns. */
 export function packQueuedEnd({ run, result, delivery = null }: QueuedEnd): PackedFinals {
   requireMove("drop", run.state);
   const finals = [{ run, result, part: null, delivery }];
@@ -110,10 +103,8 @@ export function packQueuedEnd({ run, result, delivery = null }: QueuedEnd): Pack
 
 /** Ends the run if it is queued; otherwise false. */
 export async function endQueued(session: Session, packed: PackedFinals): Promise<boolean> {
-  const passed = await session.updateColumns("runs", packed.runs, {
-    match: KEY,
-    where: { state: codeBefore("drop") },
-  });
+  const change = { match: KEY, where: { state: codeBefore("drop") } };
+  const passed = await session.updateColumns("runs", packed.runs, change);
   await writeKept(session, packed, passed);
   return passed.length === 1;
 }
@@ -126,15 +117,13 @@ function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
   const hasBlob = finals.some(({ result }) => result?.blob);
   const inputs = finals.map((final) => (final.result && final.input ? final : null));
   const parts = finals.map(({ run, part }) => part && { ...keyOf(run), ...part });
+  const deliveries = finals.map(({ delivery }) => delivery);
   return {
     results: packSparse(results, (rows) => packColumns(rows, hasBlob ? RESULT_WITH_BLOBS : RESULT)),
     inputs: packSparse(inputs, (rows) => packColumns(rows, INPUT)),
     bare: finals.flatMap(({ run, result }, index) => (result ? [] : { index, key: keyOf(run) })),
     parts: packSparse(parts, packParts),
-    deliveries: packSparse(
-      finals.map(({ delivery }) => delivery),
-      packDeliveries,
-    ),
+    deliveries: packSparse(deliveries, packDeliveries),
     blobs: blobs.length === 0 ? null : packRunBlobs(blobs),
   };
 }
@@ -144,10 +133,7 @@ function keyOf({ appNumber, id }: Run): RunKey {
 }
 
 /** Packs the rows that there are, with the index of each. */
-function packSparse<Row>(
-  all: readonly (Row | null)[],
-  pack: (rows: readonly Row[]) => ColumnBatch,
-): Sparse | null {
+function packSparse<Row>(all: readonly (Row | null)[], pack: (rows: readonly Row[]) => ColumnBatch) {
   const rows = all.filter((row) => row !== null);
   const indexes = all.flatMap((row, index) => (row === null ? [] : index));
   return rows.length === 0 ? null : { batch: pack(rows), indexes };
@@ -168,11 +154,9 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
   let bytes = 0;
   if (packed.results) {
     const results = passedOf(packed.results);
-    // The caller's secret is in the delivery now, and is stored nowhere else.
-    const stored = await session.updateColumns("payloads", results, {
-      match: KEY,
-      set: { sealedSecret: null },
-    });
+    // The caller's secret is stored only in the delivery from now on.
+    const change = { match: KEY, set: { sealedSecret: null } };
+    const stored = await session.updateColumns("payloads", results, change);
     const counted = results.numbers.names.includes("resultBytes") ? ["result", "resultBytes"] : ["result"];
     bytes += bytesIn(results, counted, stored);
   }

@@ -2,7 +2,7 @@ import { read, type Session } from "../operation.ts";
 import { chunks, type StoredKey } from "../queries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
 
-/** What is stored: records, and the bytes of inputs, results and transcripts. */
+/** Stored records, and the bytes of inputs, results and transcripts. */
 type Usage = { readonly runs: number; readonly bytes: number };
 
 /** Counts what a write adds, or with negative numbers what it removes: the last step of its transaction. */
@@ -27,7 +27,7 @@ export const readUsage = read(async ({ sql, db }): Promise<Usage> => {
   return rows[0]!;
 });
 
-/** Tables whose key begins with an app's number and a run's id. */
+/** The tables whose key begins with an app's number and a run's id. */
 export type KeyedTable = "runs" | "payloads" | "transcripts";
 
 /** The stored bytes of a row that count, as SQL. */
@@ -53,10 +53,7 @@ export async function removeRecords(session: Session, keys: readonly StoredKey[]
 }
 
 /** Removes deliveries and their attempts. */
-export async function removeDeliveries(
-  { db }: Session,
-  deliveries: readonly Pick<StoredKey, "id">[],
-): Promise<void> {
+export async function removeDeliveries({ db }: Session, deliveries: readonly Pick<StoredKey, "id">[]) {
   for (const ids of chunks(deliveries.map(({ id }) => id))) {
     await db.deleteFrom("deliveryAttempts").where("deliveryId", "in", ids).execute();
     await db.deleteFrom("deliveries").where("id", "in", ids).execute();
@@ -64,11 +61,7 @@ export async function removeDeliveries(
 }
 
 /** Removes the rows of runs in a table. */
-export async function removeRows(
-  { db, sql }: Session,
-  table: KeyedTable,
-  keys: readonly StoredKey[],
-): Promise<{ rows: number; bytes: number }> {
+export async function removeRows({ db, sql }: Session, table: KeyedTable, keys: readonly StoredKey[]) {
   const removed = { rows: 0, bytes: 0 };
   for (const [appNumber, group] of Map.groupBy(keys, (key) => key.appNumber)) {
     for (const ids of chunks(group.map(({ id }) => id))) {

@@ -12,11 +12,7 @@ type Head = StoredKey & { readonly table: KeyedTable };
  * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. Keys are
  * ordered only within each app, so this reads the apps with old enough runs, and each only as far as necessary.
  */
-async function oldestRuns(
-  session: Session,
-  tables: readonly KeyedTable[],
-  limit: number,
-): Promise<StoredKey[]> {
+async function oldestRuns(session: Session, tables: readonly KeyedTable[], limit: number) {
   const heads: Head[] = [];
   for (const table of tables) heads.push(...(await oldestOfEachApp(session, table)));
   let oldest: StoredKey[] = [];
@@ -37,7 +33,6 @@ function byAge(a: StoredKey, b: StoredKey): number {
   return Buffer.compare(a.id, b.id);
 }
 
-/** Each app's oldest such run. */
 async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Head[]> {
   const { sql, db } = session;
   const rows = sql.table(table);
@@ -75,12 +70,8 @@ function isRemovable(session: Session) {
     and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})`;
 }
 
-type Expiry = {
-  readonly appNumber: number;
-  /** Removes what ended before this time. */
-  readonly cutoff: number;
-  readonly limit: number;
-};
+/** Data of runs that ended before the cutoff. */
+type Expiry = { readonly appNumber: number; readonly cutoff: number; readonly limit: number };
 
 type Sweep = { readonly before: number; readonly limit: number };
 type OldestSweep = { readonly limit: number; readonly keep: "record" | "nothing" };

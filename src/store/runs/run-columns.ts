@@ -1,15 +1,7 @@
 import type { Row, Session } from "../operation.ts";
 import type { RawBuilder } from "kysely";
-import {
-  type Run,
-  RUN_MOVES,
-  RUN_STATES,
-  type RunMove,
-  type RunState,
-  UNFINISHED,
-  WEBHOOK_STATES,
-  type WebhookState,
-} from "../../model/run.ts";
+import { RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
+import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
@@ -21,7 +13,6 @@ function codesOf<Name extends string>(names: readonly Name[]): Readonly<Record<N
   return Object.fromEntries(names.map((name, code) => [name, code])) as Record<Name, number>;
 }
 
-/** The numbers of the states that a run leaves again. */
 const UNFINISHED_CODES = UNFINISHED.map((state) => STATE_CODES[state]);
 
 /** The number of the state that a move starts from; the statement has to check for it. */
@@ -34,20 +25,17 @@ export function codeAfter(move: "claim" | "release"): number {
   return STATE_CODES[RUN_MOVES[move].to[0]];
 }
 
-// Conditions on a state are written out, not passed as parameters: SQLite takes a partial index only if the query
-// repeats its condition, word for word.
+// States are literals, not parameters: SQLite uses a partial index only if the query repeats its condition literally.
 
 /** Whether the run, under that name in the query, has the state. */
 export function isInState({ sql }: Pick<Session, "sql">, state: RunState, run = "runs"): RawBuilder<boolean> {
   return sql<boolean>`${sql.ref(`${run}.state`)} = ${sql.lit(STATE_CODES[state])}`;
 }
 
-/** Whether it has not ended. */
 export function isUnfinished({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<boolean> {
   return sql<boolean>`${sql.ref(`${run}.state`)} in (${codes(sql)})`;
 }
 
-/** Whether it has ended. */
 export function isOver({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<boolean> {
   return sql<boolean>`${sql.ref(`${run}.state`)} not in (${codes(sql)})`;
 }
@@ -64,7 +52,6 @@ function codes(sql: Session["sql"]): RawBuilder<unknown> {
 /** A run's row without the columns that only the store uses. */
 export type RunRow = Omit<Row<"runs">, "owner" | "fence">;
 
-/** The number a webhook's state is stored as. */
 export function webhookStateCode(state: WebhookState): number {
   return WEBHOOK_CODES[state];
 }
@@ -143,18 +130,13 @@ export function finalSources<Row extends { readonly run: Run }>(): ColumnSources
 }
 
 /** The sources of a record's columns, for rows that contain a record. */
-export function recordSources<Row extends { readonly run: Run }>(
-  sources: ColumnSources<Run> = SOURCES,
-): ColumnSources<Row> {
+export function recordSources<Row extends { readonly run: Run }>(sources: ColumnSources<Run> = SOURCES) {
   const lift = <Value>(getters: Readonly<Record<string, (run: Run) => Value>>) =>
     Object.fromEntries(Object.entries(getters).map(([name, get]) => [name, ({ run }: Row) => get(run)]));
   return { numbers: lift(sources.numbers), texts: lift(sources.texts), uuids: lift(sources.uuids) };
 }
 
-/**
- * The record in a row, field by field: a spread took 5 µs where this takes 0.6, and would add the columns that only the
- * store uses.
- */
+/** Field by field: a spread took 5 µs where this takes 0.6, and would add the columns that only the store uses. */
 export function runFromRow(row: ListedRow & { readonly errorTraceback?: string | null }): Run {
   return {
     id: uuidText(row.id),

@@ -1,7 +1,7 @@
 import { appsFound } from "../queries.ts";
 import { firstIdAt, uuidText } from "../../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
-import { RUN_STATES, type RunState } from "../../model/run.ts";
+import { type Run, RUN_STATES, type RunState } from "../../model/run.ts";
 import { heavyRead, type Session } from "../operation.ts";
 import { isInState, isQueued } from "./run-columns.ts";
 import { PENDING } from "./deliveries.ts";
@@ -9,7 +9,7 @@ import { PENDING } from "./deliveries.ts";
 /** A span of time in epoch milliseconds, without its end. */
 type Slice = readonly [fromMs: number, toMs: number];
 
-/** What was counted, completely since `sinceMs`. */
+/** The counted groups, complete since `sinceMs`. */
 type Counted<Group> = { readonly groups: readonly Group[]; readonly sinceMs: number };
 
 const FIRST_MS = 60_000;
@@ -58,9 +58,8 @@ type RunScope = { readonly projectId: string; readonly appNumber: number | null 
 
 /** The runs that were accepted in a span of time. */
 type RunSpan = RunScope & {
-  /** The first step's start, in epoch milliseconds. */
+  /** From the first step's start to the end of the last, in epoch milliseconds. */
   readonly fromMs: number;
-  /** The end, which is no part of it. */
   readonly toMs: number;
   readonly stepMs: number;
   /** How many runs to read at most, the newest ones. */
@@ -68,36 +67,25 @@ type RunSpan = RunScope & {
 };
 type FailureSpan = RunSpan & { readonly limit: number };
 
-/** What became of some runs. */
+/** How some runs ended. */
 export type RunFigures = {
   readonly byState: Readonly<Record<RunState, number>>;
   /** How many waited until their replica was ready. */
   readonly cold: number;
-  /** Response times that half of the runs that ended, 95 and 99 in a hundred did not exceed; null of none. */
+  /** Percentiles of the response times; null if no run ended. */
   readonly p50Ms: number | null;
   readonly p95Ms: number | null;
   readonly p99Ms: number | null;
 };
 
 /** Figures of a span; before `sinceMs` runs are left out. */
-type SpanFigures = {
-  readonly steps: readonly RunFigures[];
-  readonly total: RunFigures;
-  readonly sinceMs: number;
-};
+type SpanFigures = Readonly<{ steps: readonly RunFigures[]; total: RunFigures; sinceMs: number }>;
 
 /** How many runs an app had in each step. */
 type AppTraffic = { readonly appNumber: number; readonly runs: number[]; readonly failures: number[] };
 
 /** A run that failed. */
-type FailedRun = {
-  readonly appNumber: number;
-  readonly id: string;
-  readonly functionName: string;
-  readonly createdAt: number;
-  readonly errorCode: string | null;
-  readonly errorMessage: string | null;
-};
+type FailedRun = Pick<Run, "appNumber" | "id" | "functionName" | "createdAt" | "errorCode" | "errorMessage">;
 
 /** Runs of one step, state and about one response time, all cold or none; packed into a number by `packedClass`. */
 type RunClass = { readonly packed: number; readonly count: number };
@@ -268,21 +256,15 @@ function packedClass(session: Session, span: RunSpan) {
     + (${spanClass} + ${CLASS_ZERO}) * 2 + case when r.replica_started_at >= r.created_at then 1 else 0 end`;
 }
 
-/** What waits in an app's queue. */
-type QueuedRuns = {
-  readonly appNumber: number;
-  /** Past a hundred thousand it stays at that. */
-  readonly count: number;
-  /** When the one that waits longest was accepted, in epoch milliseconds. */
-  readonly oldestAt: number | null;
-};
+/** How many wait, and since when the oldest does, in epoch milliseconds. */
+type Waiting = { readonly count: number; readonly oldestAt: number | null };
 
-/** What waits to be delivered. */
-type PendingDeliveries = { readonly count: number; readonly oldestAt: number | null };
+/** The runs in an app's queue, counted up to `MAX_COUNTED`. */
+type QueuedRuns = Waiting & { readonly appNumber: number };
 
 const MAX_COUNTED = 100_000;
 
-/** Figures over everything that is stored, for those who watch the service. */
+/** Figures of the whole installation, for its metrics. */
 export const figures = {
   /** The async runs that wait, by app; apps without any are left out. */
   queuedRuns: heavyRead(async (session): Promise<QueuedRuns[]> => {
@@ -307,8 +289,8 @@ export const figures = {
   }),
 
   /** The deliveries that have not ended. */
-  pendingDeliveries: heavyRead(async ({ sql, db }): Promise<PendingDeliveries> => {
-    const { rows } = await sql<PendingDeliveries>`
+  pendingDeliveries: heavyRead(async ({ sql, db }): Promise<Waiting> => {
+    const { rows } = await sql<Waiting>`
       select count(*) as count, min(created_at) as oldest_at from deliveries where state = ${sql.lit(PENDING)}
     `.execute(db);
     return rows[0]!;

@@ -1,13 +1,7 @@
 import { isFinal, type Run, type RunState } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
-import {
-  isInState,
-  isUnfinished,
-  listedColumns,
-  type ListedRow,
-  runFromRow,
-  STATE_CODES,
-} from "./run-columns.ts";
+import { isInState, isUnfinished, listedColumns, runFromRow, STATE_CODES } from "./run-columns.ts";
+import type { ListedRow } from "./run-columns.ts";
 import { LAST_ID } from "../queries.ts";
 import { firstIdAt, uuidBytes, uuidText } from "../../kit/ids.ts";
 
@@ -79,7 +73,7 @@ function isFound(session: Session, { beforeId, fromId, asyncOnly, state }: Index
   return sql<boolean>`${sql.join(conditions, sql` and `)}`;
 }
 
-/** Which runs a list is of. */
+/** Selects the runs of a list. */
 export type RunFilter = {
   readonly limit: number;
   readonly asyncOnly?: boolean;
@@ -97,7 +91,7 @@ export type RunFilter = {
 /** Some runs, newest first. `next` is where the next page begins, null at the end; any page may be short. */
 export type RunPage = { readonly runs: Run[]; readonly next: string | null };
 
-/** Runs that were read: those that match, and the last id; null if there are no older runs. */
+/** The matching runs of a stretch, and the last id that was read; null if there are no older runs. */
 type Stretch = { readonly rows: readonly ListedRow[]; readonly last: Uint8Array | null };
 
 /**
@@ -108,7 +102,7 @@ const APP_STRETCHES = [500, 4_500, 15_000];
 /** The same for all apps of a project, whose runs have to be merged. */
 const PROJECT_STRETCHES = [200, 400, 400];
 
-/** So many runs are sent at once without delaying others. */
+/** A page of at most this many runs delays no other read. */
 const SHORT_PAGE = 100;
 
 /** Whether a page of an app's runs takes long to find or to send. */
@@ -116,11 +110,7 @@ export function isLongPage(filter: RunFilter): boolean {
   return filter.limit > SHORT_PAGE || isLookedThrough(filter);
 }
 
-/** A page of an app's runs. */
-export async function pageOfApp(
-  session: Session,
-  filter: RunFilter & { readonly appNumber: number },
-): Promise<RunPage> {
+export async function pageOfApp(session: Session, filter: RunFilter & { readonly appNumber: number }) {
   const { sql, db } = session;
   const { appNumber, syncOnly, state, functionName } = filter;
   const columns = listedColumns(session, "runs");
@@ -154,10 +144,7 @@ export async function pageOfApp(
 }
 
 /** A page of the runs of all apps of a project that are not deleted. */
-export async function pageOfProject(
-  session: Session,
-  filter: RunFilter & { readonly projectId: string },
-): Promise<RunPage> {
+export async function pageOfProject(session: Session, filter: RunFilter & { readonly projectId: string }) {
   const { syncOnly, state, functionName } = filter;
   const isWanted = (row: ListedRow): boolean =>
     (!syncOnly || row.isAsync === 0) &&

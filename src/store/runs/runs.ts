@@ -21,10 +21,7 @@ export const runs = {
   /** Stores runs that have been accepted: queued, or running where they have an owner. */
   accept: packedInsert(packAccepted, acceptedRows),
 
-  /**
-   * Finds out which runs are not stored, after a write whose answer was lost, and makes sure that they never will be;
-   * returns their ids.
-   */
+  /** After a write whose answer was lost: returns the ids of the runs that are not stored, and now never will be. */
   refuse: packedWrite(packRefusals, refuseRuns),
 
   /** The same of one run that came with an idempotency key, unless the key is in use. */

@@ -4,23 +4,20 @@ import { createTables, type Dialect, type Tables } from "./tables.ts";
 /** The tables of the first release. Tables that others refer to come first. */
 export const INITIAL_TABLES = {
   /** Facts about the installation. */
-  meta: { columns: { key: "text primary key", value: "text" } },
-  projects: { columns: { id: "text primary key", name: "text", createdAt: "bigint" } },
+  meta: { key: "text primary key", value: "text" },
+  projects: { id: "text primary key", name: "text", createdAt: "bigint" },
   apps: {
-    columns: {
-      number: "counter",
-      projectId: "text references projects (id)",
-      name: "text",
-      currentVersionId: "bytes?",
-      createdAt: "bigint",
-      updatedAt: "bigint",
-      deletedAt: "bigint?",
-      /** The node that serves it, null until a node needs it, and how often the app changed hands. */
-      owner: "text?",
-      fence: "bigint default 0",
-      /** Null unless it is hashed. */
-      hostLabel: "text?",
-    },
+    number: "counter",
+    projectId: "text references projects (id)",
+    name: "text",
+    currentVersionId: "bytes?",
+    createdAt: "bigint",
+    updatedAt: "bigint",
+    deletedAt: "bigint?",
+    /** The node that serves it, null until a node needs it, and how often the app changed hands. */
+    owner: "text?",
+    fence: "bigint default 0",
+    hostLabel: "text?", // Null unless it is hashed.
     indexes: [
       "unique apps_by_name (project_id, name) where deleted_at is null",
       "apps_by_owner (owner, number) where deleted_at is null",
@@ -28,27 +25,21 @@ export const INITIAL_TABLES = {
     ],
   },
   versions: {
-    columns: {
-      id: "bytes primary key",
-      appNumber: "integer references apps (number)",
-      number: "integer",
-      /** An `AppConfig` as JSON. */
-      config: "text",
-      /** `ScalingOverrides` as JSON. */
-      overrides: "text?",
-      /** A list of `FunctionSignature` as JSON. */
-      functions: "text?",
-      /** A path relative to the data directory, as is the environment. */
-      bundleDir: "text",
-      bundleHash: "text?",
-      bundleBlob: "text?",
-      bundleBytes: "bigint?",
-      environment: "text?",
-      environmentBlob: "text?",
-      environmentBytes: "bigint?",
-      environmentTag: "text?",
-      createdAt: "bigint",
-    },
+    id: "bytes primary key",
+    appNumber: "integer references apps (number)",
+    number: "integer",
+    config: "text", // An `AppConfig` as JSON.
+    overrides: "text?", // `ScalingOverrides` as JSON.
+    functions: "text?", // A list of `FunctionSignature` as JSON.
+    bundleDir: "text", // A path relative to the data directory, as is the environment.
+    bundleHash: "text?",
+    bundleBlob: "text?",
+    bundleBytes: "bigint?",
+    environment: "text?",
+    environmentBlob: "text?",
+    environmentBytes: "bigint?",
+    environmentTag: "text?",
+    createdAt: "bigint",
     constraint: "constraint versions_by_number unique (app_number, number)",
     indexes: [
       // To find out whether a version still names a blob.
@@ -58,90 +49,76 @@ export const INITIAL_TABLES = {
   },
   // One row for each project (app 0) and one for each app: the map of secrets is sealed and replaced as a whole.
   secrets: {
-    columns: {
-      projectId: "text references projects (id)",
-      /** 0 for the whole project. */
-      appNumber: "integer",
-      sealedMap: "bytes",
-      updatedAt: "bigint",
-    },
+    projectId: "text references projects (id)",
+    appNumber: "integer", // 0 for the whole project.
+    sealedMap: "bytes",
+    updatedAt: "bigint",
     constraint: "constraint secrets_by_place primary key (project_id, app_number)",
   },
   auditEntries: {
-    columns: {
-      /** From 1, without a gap. */
-      number: "bigint primary key",
-      projectId: "text?",
-      createdAt: "bigint",
-      entry: "text",
-      hash: "bytes",
-    },
+    number: "bigint primary key", // From 1, without a gap.
+    projectId: "text?",
+    createdAt: "bigint",
+    entry: "text",
+    hash: "bytes",
     indexes: ["audit_entries_by_project (project_id, number)"],
   },
   builds: {
-    columns: {
-      id: "bytes primary key",
-      appNumber: "integer references apps (number)",
-      status: "smallint",
-      message: "text?",
-      /** The options of the deploy, as JSON. */
-      payload: "text",
-      createdAt: "bigint",
-      updatedAt: "bigint",
-    },
+    id: "bytes primary key",
+    appNumber: "integer references apps (number)",
+    status: "smallint",
+    message: "text?",
+    payload: "text", // The options of the deploy, as JSON.
+    createdAt: "bigint",
+    updatedAt: "bigint",
     indexes: ["builds_by_app (app_number, id)", "builds_unfinished (id) where status < 3"],
   },
   buildLines: {
     isInKeyOrder: true,
-    columns: {
-      buildId: "bytes",
-      number: "integer",
-      createdAt: "bigint",
-      stream: "smallint",
-      stage: "smallint",
-      text: "text",
-    },
+    buildId: "bytes",
+    number: "integer",
+    createdAt: "bigint",
+    stream: "smallint",
+    stage: "smallint",
+    text: "text",
     constraint: "constraint build_lines_by_number primary key (build_id, number)",
   },
   // No foreign keys: records are written in batches later, and one odd row must not fail the rest.
   runs: {
     isInKeyOrder: true,
-    columns: {
-      appNumber: "integer",
-      id: "bytes",
-      versionId: "bytes",
-      functionName: "text",
-      method: "text",
-      isAsync: "smallint",
-      isWebSocket: "smallint default 0",
-      state: "smallint",
-      statusCode: "smallint?",
-      attempt: "integer",
-      interruptions: "integer default 0",
-      /** The node that executes it; null when it is queued or has ended. */
-      owner: "text?",
-      /** How often it was claimed: a write with an older number is too late. */
-      fence: "integer default 0",
-      createdAt: "bigint",
-      startedAt: "bigint?",
-      completedAt: "bigint?",
-      updatedAt: "bigint",
-      replicaId: "text?",
-      replicaStartedAt: "bigint?",
-      ip: "text?",
-      accountId: "text?",
-      callerUser: "text?",
-      webhookEndpoint: "text?",
-      webhookState: "smallint",
-      errorCode: "text?",
-      errorMessage: "text?",
-      errorTraceback: "text?",
-      queueMs: "double?",
-      runMs: "double?",
-      responseMs: "double?",
-      requestBytes: "bigint?",
-      responseBytes: "bigint?",
-    },
+    appNumber: "integer",
+    id: "bytes",
+    versionId: "bytes",
+    functionName: "text",
+    method: "text",
+    isAsync: "smallint",
+    isWebSocket: "smallint default 0",
+    state: "smallint",
+    statusCode: "smallint?",
+    attempt: "integer",
+    interruptions: "integer default 0",
+    owner: "text?", // The node that executes it; null when it is queued or has ended.
+    /** How often it was claimed: a write with an older number is too late. */
+    fence: "integer default 0",
+    createdAt: "bigint",
+    startedAt: "bigint?",
+    completedAt: "bigint?",
+    updatedAt: "bigint",
+    replicaId: "text?",
+    replicaStartedAt: "bigint?",
+    ip: "text?",
+    accountId: "text?",
+    callerUser: "text?",
+    webhookEndpoint: "text?",
+    webhookState: "smallint",
+    errorCode: "text?",
+    errorMessage: "text?",
+    errorTraceback: "text?",
+    queueMs: "double?",
+    runMs: "double?",
+    responseMs: "double?",
+    requestBytes: "bigint?",
+    responseBytes: "bigint?",
     constraint: "constraint runs_by_id primary key (app_number, id)",
     indexes: [
       // Partial: a sync run that succeeds, the common case, then writes the table and nothing else.
@@ -156,77 +133,65 @@ export const INITIAL_TABLES = {
   },
   idempotencyKeys: {
     isInKeyOrder: true,
-    columns: {
-      appNumber: "integer",
-      keyHash: "bytes",
-      runId: "bytes",
-      fingerprint: "bytes",
-      createdAt: "bigint",
-    },
+    appNumber: "integer",
+    keyHash: "bytes",
+    runId: "bytes",
+    fingerprint: "bytes",
+    createdAt: "bigint",
     constraint: "constraint idempotency_keys_by_hash primary key (app_number, key_hash)",
     indexes: ["idempotency_keys_by_age (created_at)"],
   },
   /**
-   * What is stored of a run in addition to its record. Not in key order: SQLite would put every row of more than a
+   * The contents of runs. Not in key order: SQLite would put every row of more than a
    * kilobyte into pages of its own. A row of 6 kB then took 13 to 22 µs and 8.8 kB, instead of 4 µs and 6.2 kB.
    */
   payloads: {
-    columns: {
-      appNumber: "integer",
-      id: "bytes",
-      contentType: "text?",
-      isBare: "smallint",
-      sealedSecret: "bytes?",
-      /** The hash and the length of a blob that holds the input, or the result, instead of its column. */
-      inputBlob: "text?",
-      inputBytes: "bigint?",
-      resultBlob: "text?",
-      resultBytes: "bigint?",
-      // Last: SQLite reads a row up to the columns that are asked for.
-      input: "bytes?",
-      result: "bytes?",
-    },
+    appNumber: "integer",
+    id: "bytes",
+    contentType: "text?",
+    isBare: "smallint",
+    sealedSecret: "bytes?",
+    /** The hash and the length of a blob that holds the input, or the result, instead of its column. */
+    inputBlob: "text?",
+    inputBytes: "bigint?",
+    resultBlob: "text?",
+    resultBytes: "bigint?",
+    input: "bytes?", // Last: SQLite reads a row up to the columns that are asked for.
+    result: "bytes?",
     constraint: "constraint payloads_by_id primary key (app_number, id)",
   },
-  /**
-   * Blobs that runs name or once named. A separate table, because an index over all payloads would slow down every run,
-   * and few name a blob.
-   */
+  /** Blobs that runs name or once named. Few do, and an index over all payloads would slow down every run. */
   runBlobs: {
     isInKeyOrder: true,
-    columns: { hash: "text", appNumber: "integer", id: "bytes" },
+    hash: "text",
+    appNumber: "integer",
+    id: "bytes",
     constraint: "constraint run_blobs_by_hash primary key (hash, app_number, id)",
   },
   transcripts: {
-    columns: {
-      appNumber: "integer",
-      id: "bytes",
-      firstEvent: "bigint",
-      eventCount: "bigint",
-      bytes: "bytes",
-    },
+    appNumber: "integer",
+    id: "bytes",
+    firstEvent: "bigint",
+    eventCount: "bigint",
+    bytes: "bytes",
     constraint: "constraint transcripts_by_event primary key (app_number, id, first_event)",
   },
   deliveries: {
-    columns: {
-      id: "bytes primary key",
-      appNumber: "integer",
-      url: "text",
-      contentType: "text?",
-      runStatus: "smallint",
-      state: "smallint",
-      attempts: "integer",
-      nextAt: "bigint?",
-      createdAt: "bigint",
-      updatedAt: "bigint",
-      /** The node that is making an attempt. */
-      owner: "text?",
-      sealedSecret: "bytes?",
-      /** The hash and the length of a blob that holds it instead. */
-      bodyBlob: "text?",
-      bodyBytes: "bigint?",
-      body: "bytes?",
-    },
+    id: "bytes primary key",
+    appNumber: "integer",
+    url: "text",
+    contentType: "text?",
+    runStatus: "smallint",
+    state: "smallint",
+    attempts: "integer",
+    nextAt: "bigint?",
+    createdAt: "bigint",
+    updatedAt: "bigint",
+    owner: "text?", // The node that is making an attempt.
+    sealedSecret: "bytes?",
+    bodyBlob: "text?", // The hash and the length of a blob that holds it instead.
+    bodyBytes: "bigint?",
+    body: "bytes?",
     indexes: [
       "deliveries_due (next_at) where state = 0",
       "deliveries_by_age (created_at) where state = 0",
@@ -238,40 +203,33 @@ export const INITIAL_TABLES = {
   },
   deliveryAttempts: {
     isInKeyOrder: true,
-    columns: {
-      deliveryId: "bytes",
-      number: "integer",
-      startedAt: "bigint",
-      durationMs: "double",
-      /** As JSON. */
-      requestHeaders: "text",
-      status: "smallint?",
-      error: "text?",
-      nextAt: "bigint?",
-    },
+    deliveryId: "bytes",
+    number: "integer",
+    startedAt: "bigint",
+    durationMs: "double",
+    requestHeaders: "text", // As JSON.
+    status: "smallint?",
+    error: "text?",
+    nextAt: "bigint?",
     constraint: "constraint delivery_attempts_by_number primary key (delivery_id, number)",
   },
   webhookSecrets: {
-    columns: {
-      id: "text primary key",
-      projectId: "text references projects (id)",
-      sealedSecret: "bytes",
-      createdAt: "bigint",
-      retiredAt: "bigint?",
-    },
+    id: "text primary key",
+    projectId: "text references projects (id)",
+    sealedSecret: "bytes",
+    createdAt: "bigint",
+    retiredAt: "bigint?",
     indexes: ["webhook_secrets_by_project (project_id, created_at)"],
   },
   logLines: {
     isInKeyOrder: true,
-    columns: {
-      appNumber: "integer",
-      id: "bytes",
-      runId: "bytes?",
-      replicaId: "text",
-      lineNumber: "bigint",
-      stream: "smallint",
-      text: "text",
-    },
+    appNumber: "integer",
+    id: "bytes",
+    runId: "bytes?",
+    replicaId: "text",
+    lineNumber: "bigint",
+    stream: "smallint",
+    text: "text",
     constraint: "constraint log_lines_by_id primary key (app_number, id)",
     indexes: [
       "log_lines_by_run (app_number, run_id, id) where run_id is not null",
@@ -280,35 +238,28 @@ export const INITIAL_TABLES = {
     ],
   },
   /** How many bytes the lines of each app take up. */
-  logUsage: { columns: { appNumber: "integer primary key", bytes: "bigint" } },
+  logUsage: { appNumber: "integer primary key", bytes: "bigint" },
   /** The nodes: services that own apps, runs and deliveries, each until its lease ends by the clock of the database. */
   owners: {
-    columns: {
-      id: "text primary key",
-      leaseUntil: "bigint",
-      /** Where other nodes reach it; null for a single service. */
-      url: "text?",
-      /** `NodeDetails` as JSON. */
-      details: "text?",
-      /** When it stopped taking apps. */
-      leavingAt: "bigint?",
-    },
+    id: "text primary key",
+    leaseUntil: "bigint",
+    url: "text?", // Where other nodes reach it; null for a single service.
+    details: "text?", // `NodeDetails` as JSON.
+    leavingAt: "bigint?", // When it stopped taking apps.
   },
   /** Seats on other machines. */
   seats: {
     isInKeyOrder: true,
-    columns: {
-      id: "text primary key",
-      appNumber: "integer",
-      versionId: "bytes",
-      placeName: "text",
-      secretHash: "bytes",
-      fence: "bigint",
-      owner: "text",
-      createdAt: "bigint",
-      workload: "bytes?",
-      lostAt: "bigint?",
-    },
+    id: "text primary key",
+    appNumber: "integer",
+    versionId: "bytes",
+    placeName: "text",
+    secretHash: "bytes",
+    fence: "bigint",
+    owner: "text",
+    createdAt: "bigint",
+    workload: "bytes?",
+    lostAt: "bigint?",
     indexes: ["seats_by_owner (owner)"],
   },
   /**
@@ -316,133 +267,103 @@ export const INITIAL_TABLES = {
    * remembers a snapshot finds exactly what was committed since, whatever the order of the transactions.
    */
   changes: {
-    columns: {
-      /** Never given twice, also after rows are removed. */
-      number: "bigCounter",
-      topic: "text",
-      subject: "text",
-      createdAt: "bigint",
-      /** The transaction that wrote the row. */
-      txid: "transaction",
-    },
+    number: "bigCounter", // Never given twice, also after rows are removed.
+    topic: "text",
+    subject: "text",
+    createdAt: "bigint",
+    txid: "transaction", // The transaction that wrote the row.
     indexes: ["changes_by_txid (txid)"],
   },
-  /** What is stored, as the sum of 16 rows: with a single row, each transaction would wait for the one before. */
+  /** The stored amounts, as the sum of 16 rows: with a single row, each transaction would wait for the previous one. */
   usage: {
-    columns: {
-      slot: "integer primary key",
-      runs: "bigint",
-      /** Of inputs, results and transcripts. */
-      bytes: "bigint",
-    },
+    slot: "integer primary key",
+    runs: "bigint",
+    bytes: "bigint", // Of inputs, results and transcripts.
   },
   serviceAccounts: {
-    columns: {
-      id: "text primary key",
-      projectId: "text references projects (id)",
-      name: "text",
-      description: "text?",
-      role: "text",
-      /** `CallLimits` as JSON, of role `call`. */
-      callLimits: "text?",
-      createdAt: "bigint",
-      expiresAt: "bigint",
-      revokedAt: "bigint?",
-      lastUsedAt: "bigint?",
-    },
+    id: "text primary key",
+    projectId: "text references projects (id)",
+    name: "text",
+    description: "text?",
+    role: "text",
+    callLimits: "text?", // `CallLimits` as JSON, of role `call`.
+    createdAt: "bigint",
+    expiresAt: "bigint",
+    revokedAt: "bigint?",
+    lastUsedAt: "bigint?",
     indexes: ["service_accounts_by_project (project_id, created_at)"],
   },
   tokens: {
-    columns: {
-      jtiHash: "bytes primary key",
-      accountId: "text references service_accounts (id)",
-      createdAt: "bigint",
-      expiresAt: "bigint",
-      revokedAt: "bigint?",
-    },
+    jtiHash: "bytes primary key",
+    accountId: "text references service_accounts (id)",
+    createdAt: "bigint",
+    expiresAt: "bigint",
+    revokedAt: "bigint?",
     indexes: ["tokens_by_account (account_id)"],
   },
   signingKeys: {
-    columns: {
-      id: "text primary key",
-      sealedPrivate: "bytes",
-      publicJwk: "text",
-      createdAt: "bigint",
-      retiredAt: "bigint?",
-    },
+    id: "text primary key",
+    sealedPrivate: "bytes",
+    publicJwk: "text",
+    createdAt: "bigint",
+    retiredAt: "bigint?",
   },
   people: {
-    columns: {
-      id: "text primary key",
-      /** In lower case. Several people may have the same one, until one of them proves it. */
-      email: "text",
-      /** When the person proved that they receive mail there; then the address is unique. */
-      provenAt: "bigint?",
-      /** Derived from address and password, which cannot be derived from it. */
-      signInKey: "bytes",
-      createdAt: "bigint",
-      updatedAt: "bigint",
-    },
+    id: "text primary key",
+    /** In lower case. Several people may have the same one, until one of them proves it. */
+    email: "text",
+    /** When the person proved that they receive mail there; then the address is unique. */
+    provenAt: "bigint?",
+    signInKey: "bytes", // Derived from address and password, which cannot be derived from it.
+    createdAt: "bigint",
+    updatedAt: "bigint",
     indexes: [
       "unique people_by_sign_in (email, sign_in_key)",
       "unique people_proven (email) where proven_at is not null",
     ],
   },
   invitations: {
-    columns: {
-      id: "text primary key",
-      projectId: "text references projects (id)",
-      role: "text check (role in ('owner', 'member'))",
-      /** In lower case. Only a label: anyone with the secret may accept. */
-      email: "text",
-      secretHash: "bytes unique",
-      /** A person or a service account. */
-      inviterId: "text",
-      /** 1: the secret was only mailed, and never shown to the inviter. */
-      isMailed: "smallint",
-      /** When the mail server accepted it. */
-      mailedAt: "bigint?",
-      createdAt: "bigint",
-      expiresAt: "bigint",
-      usedAt: "bigint?",
-      usedBy: "text? references people (id)",
-    },
+    id: "text primary key",
+    projectId: "text references projects (id)",
+    role: "text check (role in ('owner', 'member'))",
+    email: "text", // In lower case. Only a label: anyone with the secret may accept.
+    secretHash: "bytes unique",
+    inviterId: "text", // A person or a service account.
+    isMailed: "smallint", // 1: the secret was only mailed, and never shown to the inviter.
+    mailedAt: "bigint?", // When the mail server accepted it.
+    createdAt: "bigint",
+    expiresAt: "bigint",
+    usedAt: "bigint?",
+    usedBy: "text? references people (id)",
     indexes: ["invitations_by_project (project_id, created_at)", "invitations_by_expiry (expires_at)"],
   },
   memberships: {
-    columns: {
-      personId: "text references people (id)",
-      projectId: "text references projects (id)",
-      role: "text check (role in ('owner', 'member'))",
-      createdAt: "bigint",
-    },
+    personId: "text references people (id)",
+    projectId: "text references projects (id)",
+    role: "text check (role in ('owner', 'member'))",
+    createdAt: "bigint",
     constraint: "constraint memberships_by_person primary key (person_id, project_id)",
     indexes: ["memberships_by_project (project_id)"],
   },
   sessions: {
-    columns: {
-      id: "text primary key",
-      personId: "text references people (id)",
-      kind: "text check (kind in ('browser', 'device'))",
-      /** The hashes of a refresh token's constant part and of the part that changes with each use. */
-      familyHash: "bytes unique",
-      secretHash: "bytes",
-      previousHash: "bytes?",
-      createdAt: "bigint",
-      refreshedAt: "bigint",
-      expiresAt: "bigint",
-    },
+    id: "text primary key",
+    personId: "text references people (id)",
+    kind: "text check (kind in ('browser', 'device'))",
+    /** The hashes of a refresh token's constant part and of the part that changes with each use. */
+    familyHash: "bytes unique",
+    secretHash: "bytes",
+    previousHash: "bytes?",
+    createdAt: "bigint",
+    refreshedAt: "bigint",
+    expiresAt: "bigint",
     indexes: ["sessions_by_person (person_id)", "sessions_by_expiry (expires_at)"],
   },
   deviceCodes: {
-    columns: {
-      deviceHash: "bytes primary key",
-      userHash: "bytes unique",
-      /** The person who approved it. */
-      personId: "text? references people (id)",
-      createdAt: "bigint",
-      expiresAt: "bigint",
-    },
+    deviceHash: "bytes primary key",
+    userHash: "bytes unique",
+    personId: "text? references people (id)", // The person who approved it.
+    createdAt: "bigint",
+    expiresAt: "bigint",
     indexes: ["device_codes_by_expiry (expires_at)"],
   },
 } as const satisfies Tables;
@@ -488,6 +409,6 @@ async function addStatistics(db: Kysely<unknown>): Promise<void> {
       ('log_lines', 'log_lines_by_age', '10000000 1'),
       ('log_lines', 'log_lines_by_run', '10000000 100000 10 1')
   `.execute(db);
-  // Loads them now: this connection goes on as the writer.
+  // Loads them now: this connection continues as the writer.
   await sql`analyze sqlite_schema`.execute(db);
 }

@@ -18,8 +18,8 @@ export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
 /** The columns and indexes of a database of this release. A test compares them with those of a new database. */
 export const SCHEMA_OBJECTS: readonly string[] = objectsOf({
   ...INITIAL_TABLES,
-  migrations: { columns: { name: "text", timestamp: "text" } },
-  migrationsLock: { columns: { id: "text", isLocked: "integer" } },
+  migrations: { name: "text", timestamp: "text" },
+  migrationsLock: { id: "text", isLocked: "integer" },
 });
 
 /** The database was written by a later release, which this one would damage. */

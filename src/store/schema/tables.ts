@@ -4,15 +4,17 @@ import { type Generated, type Kysely, sql } from "kysely";
  * Tables by name. Names are camelCase in the code and snake_case in the database. Migrations that have been released
  * use this file, so what it makes of a declaration never changes.
  */
-export type Tables = Readonly<Record<string, Table>>;
+export type Tables = Readonly<Record<string, Columns & Options>>;
 
-type Table = {
-  /**
-   * For each column a word of `Dialect`, with a question mark if it may be null, and what SQL says after that. Times
-   * are epoch milliseconds, flags 0 or 1, states their place in the model's list, and UUIDs their 16 bytes (which saves
-   * 28 of a run's 186 bytes).
-   */
-  readonly columns: Readonly<Record<string, string>>;
+/**
+ * For each column a word of `Dialect`, with a question mark if it may be null, and what SQL says after that. Times are
+ * epoch milliseconds, flags 0 or 1, states their place in the model's list, and UUIDs their 16 bytes (which saves 28 of a
+ * run's 186 bytes).
+ */
+type Columns = { readonly [name: string]: Options[keyof Options] };
+
+/** No column has one of these names. */
+type Options = {
   readonly constraint?: string;
   /** Stored in the order of its primary key, if the database can. */
   readonly isInKeyOrder?: true;
@@ -20,7 +22,7 @@ type Table = {
   readonly indexes?: readonly string[];
 };
 
-/** What a column of each type holds. */
+/** The values of a column of each type. */
 type Values = {
   text: string;
   integer: number;
@@ -39,7 +41,7 @@ type Values = {
 /** How a database calls the types. */
 export type Dialect = Readonly<Record<keyof Values, string>> & {
   readonly kind: "sqlite" | "postgres";
-  /** What comes at the end of each table, and of one in key order. */
+  /** The end of each table's statement, and of that of one in key order. */
   readonly tableEnd: string;
   readonly keyOrderEnd: string;
 };
@@ -77,17 +79,17 @@ export const POSTGRES_DIALECT: Dialect = {
 /** The tables as Kysely sees them. */
 export type TypesOf<Declared extends Tables> = {
   [Name in keyof Declared]: {
-    -readonly [Column in keyof Declared[Name]["columns"]]: TypeOf<Declared[Name]["columns"][Column]>;
+    -readonly [Column in Exclude<keyof Declared[Name], keyof Options>]: TypeOf<Declared[Name][Column]>;
   };
 };
 
-type TypeOf<Column extends string> = Column extends `${infer Word} ${infer Rest}`
+type TypeOf<Column> = Column extends `${infer Word} ${infer Rest}`
   ? Rest extends `${string}default ${string}`
     ? Generated<ValueOf<Word>>
     : ValueOf<Word>
   : ValueOf<Column>;
 
-type ValueOf<Word extends string> = Word extends `${infer Name extends keyof Values}?`
+type ValueOf<Word> = Word extends `${infer Name extends keyof Values}?`
   ? Values[Name] | null
   : Word extends keyof Values
     ? Values[Word]
@@ -100,29 +102,31 @@ export async function createTables(db: Kysely<unknown>, dialect: Dialect, tables
 
 /** The statements that create them. */
 export function statementsFor(dialect: Dialect, tables: Tables): string[] {
-  return Object.entries(tables).flatMap(
-    ([name, { columns, constraint = [], isInKeyOrder, indexes = [] }]) => {
-      const table = snakeCase(name);
-      const parts = Object.entries(columns).map(
-        ([column, text]) => `${snakeCase(column)} ${typed(text, dialect)}`,
-      );
-      const end = isInKeyOrder ? dialect.keyOrderEnd : dialect.tableEnd;
-      return [
-        `create table ${table} (${parts.concat(constraint).join(", ")}) ${end}`,
-        ...indexes.map((index) => index.replace(INDEX, `create $1index $2 on ${table} $3`)),
-      ];
-    },
-  );
+  return Object.entries(tables).flatMap(([name, declared]) => {
+    const { constraint = [], isInKeyOrder, indexes = [], ...columns } = declared;
+    const table = snakeCase(name);
+    const parts = Object.entries(columns).map(
+      ([column, text]) => `${snakeCase(column)} ${typed(String(text), dialect)}`,
+    );
+    const end = isInKeyOrder ? dialect.keyOrderEnd : dialect.tableEnd;
+    return [
+      `create table ${table} (${parts.concat(constraint).join(", ")}) ${end}`,
+      ...indexes.map((index) => index.replace(INDEX, `create $1index $2 on ${table} $3`)),
+    ];
+  });
 }
 
 const INDEX = /^(unique )?(\w+) (.*)$/;
 
-/** What tables bring to a database: `column table.name` and `index name`. */
+/** The objects that tables create: `column table.name` and `index name`. */
 export function objectsOf(tables: Tables): string[] {
-  return Object.entries(tables).flatMap(([name, { columns, indexes = [] }]) => [
-    ...Object.keys(columns).map((column) => `column ${snakeCase(name)}.${snakeCase(column)}`),
-    ...indexes.map((index) => `index ${INDEX.exec(index)![2]}`),
-  ]);
+  return Object.entries(tables).flatMap(([name, declared]) => {
+    const { constraint: _constraint, isInKeyOrder: _isInKeyOrder, indexes = [], ...columns } = declared;
+    return [
+      ...Object.keys(columns).map((column) => `column ${snakeCase(name)}.${snakeCase(column)}`),
+      ...indexes.map((index) => `index ${INDEX.exec(index)![2]}`),
+    ];
+  });
 }
 
 function typed(column: string, dialect: Dialect): string {

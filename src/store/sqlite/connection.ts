@@ -5,14 +5,14 @@ import { DatabaseSync } from "node:sqlite";
 
 const INCREMENTAL = 2;
 
-/** Lets a new database give room back to the disk, a little at a time; one that has tables is made so already. */
+/** Lets a new database return space to the disk step by step; an existing one is configured so already. */
 function enableVacuum(database: DatabaseSync): void {
-  // Another starter may be making it at this moment.
+  // Another process may be creating it at this moment.
   database.exec("pragma busy_timeout = 5000");
   if (value(database, "auto_vacuum") !== INCREMENTAL) database.exec(`pragma auto_vacuum = ${INCREMENTAL}`);
 }
 
-/** Bytes in pages that hold nothing. */
+/** The bytes of unused pages. */
 export function freeBytes(database: DatabaseSync): number {
   return value(database, "freelist_count") * value(database, "page_size");
 }
@@ -52,7 +52,7 @@ export function findDamage(database: DatabaseSync, table: string | null): string
   return text === "ok" ? null : text.replaceAll(/\s+/g, " ");
 }
 
-/** Another process may have the file for this long. */
+/** How long to wait for a lock of another process. */
 const BUSY_MS = 5_000;
 
 const PRAGMAS = {
@@ -63,14 +63,14 @@ const PRAGMAS = {
   // FULL: a commit has reached the disk when it returns.
   synchronous: 2,
   foreign_keys: 1,
-  // MEMORY: what a savepoint may have to take back. In a file it was 280 writes for 200 runs, beside 90 of the log.
+  // MEMORY: for the rollback of savepoints. In a file this took 280 writes for 200 runs, beside 90 of the log.
   temp_store: 2,
 } as const;
 
-// The log is cut back to this after a burst, instead of staying as long as it ever was.
+// The log is truncated to this after a burst.
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
-/** Opens the database for its only writer, readable by its owner alone, making it if there is none. */
+/** Opens the database for its only writer, and creates it if necessary. Only the file's owner can read it. */
 export function openForWriting(path: string): DatabaseSync {
   makePrivate(path);
   const database = new DatabaseSync(path);
@@ -98,17 +98,14 @@ export function openForReading(path: string): DatabaseSync {
   return database;
 }
 
-/**
- * Opens a database that no other process has open. Not read-only: after a crash there is a log to be read, which
- * closing would leave behind.
- */
+/** Opens a database that no process uses. Not read-only: closing would leave behind the log of a crashed service. */
 export function openToLook(path: string): DatabaseSync {
   const database = new DatabaseSync(path);
   database.exec(`pragma busy_timeout = ${BUSY_MS}; pragma query_only = 1`);
   return database;
 }
 
-/** Sets what our promises rest on, and throws if SQLite did not take it. */
+/** Sets the pragmas, and throws if SQLite did not accept one. */
 export function configure(database: DatabaseSync): void {
   for (const [name, wanted] of Object.entries(PRAGMAS)) {
     database.exec(`pragma ${name} = ${wanted}`);
@@ -121,9 +118,7 @@ export function configure(database: DatabaseSync): void {
   }
 }
 
-/**
- * The device and inode of the database file and its log. While SQLite has them open, no other file gets these numbers.
- */
+/** The device and inode of the database file and its log, which stay unique while SQLite has them open. */
 export type FileIdentity = readonly string[];
 
 type Facts = { readonly dev: bigint; readonly ino: bigint; readonly size: bigint };

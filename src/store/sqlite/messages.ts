@@ -2,25 +2,19 @@ import { AppError, type ErrorCode, type ErrorDetail } from "../../model/errors.t
 import { DamagedStorage } from "../upkeep/storage-fault.ts";
 import type { FileIdentity } from "./connection.ts";
 
-/** The database that a thread opens. */
-export type ThreadData = {
-  readonly mode: ThreadMode;
-  readonly path: string;
-  /** The expected files; absent when they are opened for the first time. */
-  readonly identity?: FileIdentity;
-};
+/** The database that a thread opens, and the expected files unless they are opened for the first time. */
+export type ThreadData = Readonly<{ mode: ThreadMode; path: string; identity?: FileIdentity }>;
 
 /** `look`: read a database that no writer has opened before. */
 export type ThreadMode = "read" | "write" | "look";
 
-/** A call of an operation. */
-export type Request = {
-  readonly id: number;
-  readonly name: string;
-  readonly packed: unknown;
-  /** When its caller stops waiting, by `threadsMs`. */
-  readonly deadlineMs?: number | undefined;
-};
+/** A call of an operation. Its caller stops waiting at the deadline, by `threadsMs`. */
+export type Request = Readonly<{
+  id: number;
+  name: string;
+  packed: unknown;
+  deadlineMs?: number | undefined;
+}>;
 
 /** To a thread: a database to open, a call, or the request to finish and close it. */
 export type ToThread = ThreadData | Request | "close";
@@ -67,9 +61,7 @@ const IOERR = 10;
 /** A write to the file failed: the last frame is incomplete, so there was no commit. */
 const IOERR_WRITE = 778;
 
-/**
- * Turns SQLite's errors about its file into `storage_unavailable`, or `DamagedStorage`; returns other errors unchanged.
- */
+/** Turns errors of SQLite's file into `storage_unavailable` or `DamagedStorage`; returns other errors unchanged. */
 export function translateError(error: unknown): unknown {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return error;
   // The low byte is the primary code; the rest says where it happened.

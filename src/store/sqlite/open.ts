@@ -14,9 +14,7 @@ import { ThreadClient } from "./thread-client.ts";
 /** A thread takes some 15 MB, and as many milliseconds to start. */
 const HEAVY_IDLE_MS = 20_000;
 
-/**
- * Opens `millrace.db` with a thread for writes and one for reads. Another, for heavy reads, runs only while it is needed.
- */
+/** Opens `millrace.db` with one thread for writes and one for reads; another for heavy reads runs only when needed. */
 export async function openSqlite(dataDir: string): Promise<Backend> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, "millrace.db");

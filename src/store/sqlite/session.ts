@@ -60,11 +60,7 @@ export type SqliteSession = Session & {
 const OPENERS = { write: openForWriting, read: openForReading, look: openToLook } as const;
 
 /** Opens the database; the writer brings it to this release's schema first. */
-export async function openSession(
-  mode: ThreadMode,
-  path: string,
-  migrations?: Migrations,
-): Promise<SqliteSession> {
+export async function openSession(mode: ThreadMode, path: string, migrations?: Migrations) {
   const database = OPENERS[mode](path);
   const deadline: Deadline = { atMs: null };
   const db = createKysely(database, deadline);

@@ -7,12 +7,8 @@ import { fromFailure, type FromThread, type Reply, type ThreadData, type ToThrea
 
 type Pending = { readonly resolve: (result: unknown) => void; readonly reject: (error: unknown) => void };
 
-type CallOptions = {
-  /** Buffers of the input that are transferred to the thread. */
-  readonly moved?: readonly ArrayBuffer[];
-  /** When the call times out, by `threadsMs`. */
-  readonly deadlineMs?: number;
-};
+/** Buffers of the input to be transferred, and when the call times out, by `threadsMs`. */
+type CallOptions = { readonly moved?: readonly ArrayBuffer[]; readonly deadlineMs?: number };
 
 /**
  * Calls a database thread. If it dies, pending calls reject with `storage_unavailable`, or `in_doubt` if they write,
@@ -24,15 +20,13 @@ export class ThreadClient {
   readonly #onDamage: (problem: string) => void;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | null;
-  /** Whether the thread was told what to open. */
+  /** Whether the thread knows which database to open. */
   #isTold = false;
   #opening = Promise.withResolvers<void>();
   #closing: Promise<void> | null = null;
   #lastId = 0;
 
-  /**
-   * Starts the thread, which loads its code at once; `open` opens the database. `onDamage` reports damage in its file.
-   */
+  /** Starts the thread, which loads its code at once; `open` opens the database. `onDamage` reports a damaged file. */
   constructor(script: URL, data: ThreadData, onDamage: (problem: string) => void = () => {}) {
     this.#script = script;
     this.#data = data;
@@ -86,7 +80,7 @@ export class ThreadClient {
     await endWorker(worker);
   }
 
-  /** The thread, after it was told what to open. */
+  /** Tells the thread which database to open, once. */
   #told(): Worker {
     const worker = (this.#worker ??= this.#start());
     if (!this.#isTold) worker.postMessage(this.#data satisfies ToThread);
@@ -104,9 +98,7 @@ export class ThreadClient {
       if (message === "ready") this.#opening.resolve();
       else if (message !== "closed") this.#settle(message);
     });
-    worker.on("error", (error: Error) => {
-      failure = error;
-    });
+    worker.on("error", (error: Error) => (failure = error));
     worker.on("exit", () => {
       this.#worker = null;
       this.#isTold = false;

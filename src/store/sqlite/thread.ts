@@ -9,7 +9,7 @@ import { commitTogether } from "./group-commit.ts";
 import type { FromThread, Reply, Request, ThreadData, ToThread } from "./messages.ts";
 import { openSession, type SqliteSession } from "./session.ts";
 
-// The body of a database thread: opens the database that it is told, then answers until it is told to close it.
+// The body of a database thread: opens the database that the first message names, then answers until `close`.
 
 const port = parentPort!;
 const waiting: Request[] = [];
@@ -28,7 +28,7 @@ async function work(): Promise<void> {
   isBusy = true;
   const { mode, path, identity } = data!;
   if (!session) {
-    // Whatever has taken its place is not the database that this service works on.
+    // Another file has taken the place of this service's database.
     if (identity && !isSame(identity, identify(path))) throw lostStorage();
     session = await openSession(mode, path);
     send("ready");
@@ -63,7 +63,7 @@ function take(message: ToThread): void {
   else data = message;
 }
 
-/** Looks into the port too, so that what arrived while the disk was busy need not wait for the event loop. */
+/** Also reads the port, so that calls which arrived while the disk was busy do not wait for the event loop. */
 function next(): Request | null {
   look();
   return waiting.shift() ?? null;

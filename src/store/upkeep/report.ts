@@ -32,15 +32,8 @@ type StoredVersion = {
   readonly python: PythonWish | null;
 };
 
-/** How much the database holds. */
-type StoredAmounts = {
-  readonly runs: number;
-  /** Of inputs, results and transcripts. */
-  readonly payloadBytes: number;
-  readonly logBytes: number;
-  readonly builds: number;
-  readonly deliveries: number;
-};
+/** How much the database holds. Payloads are inputs, results and transcripts. */
+type StoredAmounts = Readonly<Record<"runs" | "payloadBytes" | "logBytes" | "builds" | "deliveries", number>>;
 
 const AMOUNTS = `
   select (select coalesce(sum(runs), 0) from usage) as runs,

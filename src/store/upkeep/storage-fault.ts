@@ -1,13 +1,8 @@
 import { dirname } from "node:path";
 import { AppError } from "../../model/errors.ts";
 
-/** Why the database accepts nothing new. */
-export type StorageFault = {
-  /** For callers: contains no path. */
-  readonly message: string;
-  /** For the operator: the file, the cause and the commands that help. */
-  readonly detail: string;
-};
+/** Why the database accepts nothing new: for callers, without a path; and for the operator, with file, cause and remedy. */
+export type StorageFault = { readonly message: string; readonly detail: string };
 
 /** The file of a database that the service itself manages. */
 export type DatabaseFile = {

@@ -89,11 +89,7 @@ export class Inspection<Report> {
 }
 
 /** Inspects the database of a running service. */
-export function inspectionOf(
-  settings: DatabaseLocation,
-  store: Pick<Store, "isSilent">,
-  clock: Clock,
-): Inspection<DatabaseReport> {
+export function inspectionOf(settings: DatabaseLocation, store: Pick<Store, "isSilent">, clock: Clock) {
   return new Inspection({
     inspect: (onBegun) => inspectDatabase(settings, false, onBegun),
     isSilent: () => store.isSilent("read") || store.isSilent("write"),

@@ -17,11 +17,10 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
     expect(store().kind).toBe(kind);
   });
 
-  test("a project is found and listed as it was stored", async () => {
+  test("a project is found as it was stored", async () => {
     const project = { id: "p-stored", name: "Zoë's 'project' \\ \"x\"", createdAt: NOW };
     expect(await store().projects.insert(project)).toBe(true);
     expect(await store().projects.find("p-stored")).toEqual(project);
-    expect(await store().projects.list()).toContainEqual(project);
     expect(await store().projects.find("p-other")).toBeNull();
   });
 

