@@ -12,6 +12,9 @@ export const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 /** Where a list continues, from the previous answer; empty at the start. */
 export const NEXT_TOKEN = z.string().max(MAX_TOKEN_CHARS);
 
+/** A time, as epoch milliseconds. */
+export const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+
 /** How many entries a page has. */
 export function pageSize(byDefault: number, max: number): z.ZodDefault<z.ZodCoercedNumber> {
   return z.coerce.number().int().min(1).max(max).default(byDefault);

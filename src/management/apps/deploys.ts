@@ -30,73 +30,6 @@ const BUILD_URL = `${PATH}/{build_id}` as const;
 /** More than are kept. */
 const MAX_BUILDS = 1_000;
 
-/** An app's builds: how its deploys went. */
-export function buildOperations({ store, deployer }: ManagementParts): Operation[] {
-  const findBuild = async (params: Params<typeof BUILD_URL>): Promise<Build> => {
-    const app = await findApp(store, params);
-    const build = await store.builds.find(params.build_id.toLowerCase());
-    if (build?.appNumber !== app.number) throw new AppError("build_not_found");
-    return build;
-  };
-  return [
-    ofBuilds("GET", PATH, {
-      id: "listBuilds",
-      summary: "List an app's builds, newest first",
-      access: "deploy",
-      response: BUILDS,
-      errors: ["app_not_found"],
-      handle: async ({ params }) => {
-        const { number: appNumber, currentVersionId } = await findApp(store, params);
-        const builds = await store.builds.list({ appNumber, limit: MAX_BUILDS });
-        const versions = await store.versions.list(appNumber);
-        const numbers = new Map(versions.map(({ id, number }) => [id, number]));
-        return builds.map((build) => ({
-          ...buildRecord(build),
-          message: build.message,
-          // A version that is still being checked cannot be rolled back to.
-          version: build.status === "success" ? (numbers.get(build.id) ?? null) : null,
-          isServing: build.id === currentVersionId,
-        }));
-      },
-    }),
-    ofBuilds("GET", BUILD_URL, {
-      id: "getBuild",
-      summary: "Get a build",
-      access: "deploy",
-      response: BUILD,
-      errors: ["app_not_found", "build_not_found"],
-      handle: async ({ params }) => buildRecord(await findBuild(params)),
-    }),
-    ofBuilds("GET", `${BUILD_URL}/logs`, {
-      id: "listBuildLogs",
-      summary: "Get a build's log so far; the last line of a failed build says why",
-      access: "deploy",
-      response: BUILD_LOG,
-      errors: ["app_not_found", "build_not_found"],
-      handle: async ({ params }) => {
-        // The status first: with a final one the log is whole.
-        const { id, status } = await findBuild(params);
-        return { logs: (await deployer.logs.read(id)).map((line) => buildLineRecord(id, line)), status };
-      },
-    }),
-    ofBuilds("DELETE", BUILD_URL, {
-      id: "cancelBuild",
-      summary: "Cancel a build; what serves goes on serving",
-      access: "deploy",
-      response: BUILD,
-      errors: ["app_not_found", "build_not_found", "build_finished"],
-      handle: async (call) => {
-        const build = await findBuild(call.params);
-        await deployer.cancel(build);
-        const ended = await findBuild(call.params);
-        const after = { status: ended.status };
-        await call.record("build.cancel", build.id, { before: { status: build.status }, after });
-        return buildRecord(ended);
-      },
-    }),
-  ];
-}
-
 /** A build as the API shows it. */
 function buildRecord({ id, status, createdAt, updatedAt }: Build): BuildRecord {
   return { id, status, createdAt: timestamp(createdAt), updatedAt: timestamp(updatedAt) };
@@ -126,9 +59,15 @@ const PAYLOAD = z.looseObject({
   cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
 });
 
-/** Deploys: in two calls as existing clients make them, and in one. */
+/** Deploys: in two calls as existing clients make them, and in one; an app's builds: how its deploys went. */
 export function deployOperations(parts: ManagementParts): Operation[] {
-  const { deployer } = parts;
+  const { store, deployer } = parts;
+  const findBuild = async (params: Params<typeof BUILD_URL>): Promise<Build> => {
+    const app = await findApp(store, params);
+    const build = await store.builds.find(params.build_id.toLowerCase());
+    if (build?.appNumber !== app.number) throw new AppError("build_not_found");
+    return build;
+  };
   return [
     operation("POST", "/v2/projects/{project_id}/apps", {
       id: "beginDeploy",
@@ -228,6 +167,61 @@ export function deployOperations(parts: ManagementParts): Operation[] {
           .type("application/x-ndjson")
           .headers({ "cache-control": "no-store", "x-accel-buffering": "no" })
           .send(Readable.from(tell(parts, build, endpoint, gone.signal), { objectMode: false }));
+      },
+    }),
+    ofBuilds("GET", PATH, {
+      id: "listBuilds",
+      summary: "List an app's builds, newest first",
+      access: "deploy",
+      response: BUILDS,
+      errors: ["app_not_found"],
+      handle: async ({ params }) => {
+        const { number: appNumber, currentVersionId } = await findApp(store, params);
+        const builds = await store.builds.list({ appNumber, limit: MAX_BUILDS });
+        const versions = await store.versions.list(appNumber);
+        const numbers = new Map(versions.map(({ id, number }) => [id, number]));
+        return builds.map((build) => ({
+          ...buildRecord(build),
+          message: build.message,
+          // A version that is still being checked cannot be rolled back to.
+          version: build.status === "success" ? (numbers.get(build.id) ?? null) : null,
+          isServing: build.id === currentVersionId,
+        }));
+      },
+    }),
+    ofBuilds("GET", BUILD_URL, {
+      id: "getBuild",
+      summary: "Get a build",
+      access: "deploy",
+      response: BUILD,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => buildRecord(await findBuild(params)),
+    }),
+    ofBuilds("GET", `${BUILD_URL}/logs`, {
+      id: "listBuildLogs",
+      summary: "Get a build's log so far; the last line of a failed build says why",
+      access: "deploy",
+      response: BUILD_LOG,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => {
+        // The status first: with a final one the log is whole.
+        const { id, status } = await findBuild(params);
+        return { logs: (await deployer.logs.read(id)).map((line) => buildLineRecord(id, line)), status };
+      },
+    }),
+    ofBuilds("DELETE", BUILD_URL, {
+      id: "cancelBuild",
+      summary: "Cancel a build; what serves goes on serving",
+      access: "deploy",
+      response: BUILD,
+      errors: ["app_not_found", "build_not_found", "build_finished"],
+      handle: async (call) => {
+        const build = await findBuild(call.params);
+        await deployer.cancel(build);
+        const ended = await findBuild(call.params);
+        const after = { status: ended.status };
+        await call.record("build.cancel", build.id, { before: { status: build.status }, after });
+        return buildRecord(ended);
       },
     }),
   ];

@@ -62,13 +62,10 @@ export function auditOperations({ audit }: ManagementParts): Operation[] {
         nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "does not belong to this list").optional(),
       }),
       response: AUDIT,
-      handle: async ({ params, query }) => {
+      handle: async ({ projectId, query }) => {
         const { pageSize: limit, nextToken = "" } = query;
-        const found = await audit.list({
-          projectId: params.project_id,
-          limit: limit + 1,
-          ...(nextToken !== "" && { before: Number(nextToken) }),
-        });
+        const before = nextToken === "" ? {} : { before: Number(nextToken) };
+        const found = await audit.list({ projectId, limit: limit + 1, ...before });
         const page = found.slice(0, limit);
         const last = found.length > limit ? page.at(-1)?.number : undefined;
         return {

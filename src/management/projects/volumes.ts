@@ -62,6 +62,10 @@ export function* jsonPieces(entries: readonly unknown[], perPiece = PER_PIECE): 
 
 const operation = tagged("Volumes");
 const PATH = "/v2/projects/{project_id}/volumes/default";
+/** Where parts are sent and files are read. These URLs carry their own authorization instead of a token. */
+const PART_PATH = "/v2/volumes/parts/{part_number}";
+const DOWNLOAD_PATH = "/v2/volumes/file";
+const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
 const MAX_PARTS = 2_000;
 const FILE_PATH = z.string().min(1).max(4_000);
 /** Clients name one; there is one. */
@@ -171,42 +175,6 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
         return { file_path: filePath };
       },
     }),
-  ];
-}
-
-function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntry {
-  return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
-}
-
-/** Bytes of a file, the last one included. */
-type ByteRange = { readonly first: number; readonly last: number };
-
-const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;
-
-/** The range of a Range header: null for the whole file, also for several ranges; "none" if it has no such bytes. */
-export function readRange(header: string | undefined, sizeBytes: number): ByteRange | "none" | null {
-  const [, from, to, suffix] = RANGE.exec(header ?? "") ?? [];
-  if (suffix !== undefined) {
-    const count = Math.min(Number(suffix), sizeBytes);
-    return count === 0 ? "none" : { first: sizeBytes - count, last: sizeBytes - 1 };
-  }
-  if (from === undefined) return null;
-  const first = Number(from);
-  const last = to === undefined || to === "" ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
-  if (to && Number(to) < first) return null; // Not a range, which counts as none asked for.
-  return first >= sizeBytes ? "none" : { first, last };
-}
-
-/** Where a part is sent. */
-const PART_PATH = "/v2/volumes/parts/{part_number}";
-/** Where a file is read. */
-const DOWNLOAD_PATH = "/v2/volumes/file";
-
-const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
-
-/** Uploads and downloads of files. The URLs carry their own authorization, so no token is sent here. */
-export function volumeFileOperations({ volumes }: Pick<ManagementParts, "volumes">): Operation[] {
-  return [
     operation("PUT", PART_PATH, {
       id: "putPart",
       summary: "Upload one part of a file; safe to repeat",
@@ -242,6 +210,29 @@ export function volumeFileOperations({ volumes }: Pick<ManagementParts, "volumes
       },
     }),
   ];
+}
+
+function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntry {
+  return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
+}
+
+/** Bytes of a file, the last one included. */
+type ByteRange = { readonly first: number; readonly last: number };
+
+const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;
+
+/** The range of a Range header: null for the whole file, also for several ranges; "none" if it has no such bytes. */
+export function readRange(header: string | undefined, sizeBytes: number): ByteRange | "none" | null {
+  const [, from, to, suffix] = RANGE.exec(header ?? "") ?? [];
+  if (suffix !== undefined) {
+    const count = Math.min(Number(suffix), sizeBytes);
+    return count === 0 ? "none" : { first: sizeBytes - count, last: sizeBytes - 1 };
+  }
+  if (from === undefined) return null;
+  const first = Number(from);
+  const last = to === undefined || to === "" ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  if (to && Number(to) < first) return null; // Not a range, which counts as none asked for.
+  return first >= sizeBytes ? "none" : { first, last };
 }
 
 function send(reply: FastifyReply, file: OpenFile & { readonly name: string }): FastifyReply {

@@ -2,10 +2,10 @@ import { z } from "zod";
 import type { LiveStatus } from "../../model/app.ts";
 import { appId } from "../../model/names.ts";
 import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
-import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/figures.ts";
+import type { ReplicaCounts } from "../../shapes/figures.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { RunFigures } from "../../store/runs/run-figures.ts";
-import { findApp } from "../api/inputs.ts";
+import { findApp, TIME } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -23,8 +23,6 @@ const STEPS_MS = [
   ...[1, 2].map((days) => days * DAY_MS),
 ];
 
-const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-
 /** The span of time that figures are asked for: the last hour unless it is said, 31 days at most. */
 const RANGE = z
   .object({ from: TIME.optional(), to: TIME.optional() })
@@ -34,14 +32,7 @@ const RANGE = z
   });
 
 /** A span in whole steps, at most about so many; the last one may not be over yet. */
-function spanOf(
-  { from, to }: z.output<typeof RANGE>,
-  nowMs: number,
-  maxSteps: number,
-): {
-  readonly span: { readonly fromMs: number; readonly toMs: number; readonly stepMs: number };
-  readonly record: SpanRecord;
-} {
+function spanOf({ from, to }: z.output<typeof RANGE>, nowMs: number, maxSteps: number) {
   const endMs = to ?? nowMs;
   // The client's clock may be ahead of ours.
   const wantedMs = Math.min(from ?? endMs - DEFAULT_SPAN_MS, endMs - MINUTE_MS);
@@ -76,8 +67,7 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
       isHeavy: () => true,
       response: FIGURES,
       errors: ["app_not_found"],
-      handle: async ({ params, query }) => {
-        const { project_id: projectId } = params;
+      handle: async ({ params, projectId, query }) => {
         const app =
           query.app_id === undefined ? null : await findApp(store, { ...params, app_id: query.app_id });
         const nowMs = clock.now();
@@ -132,8 +122,7 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
       query: RANGE,
       isHeavy: () => true,
       response: TRAFFIC,
-      handle: async ({ params, query }) => {
-        const { project_id: projectId } = params;
+      handle: async ({ projectId, query }) => {
         const { span, record } = spanOf(query, clock.now(), STEPS_OF_TRAFFIC);
         const [apps, statuses, traffic] = await Promise.all([
           store.apps.list(projectId),
@@ -156,13 +145,13 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
   ];
 }
 
-function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures): RunFiguresRecord {
+function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures) {
   return { ...byState, coldRuns: cold, p50Ms, p95Ms, p99Ms };
 }
 
 /** The error rate ignores cancelled runs. */
-function sharesOf({ byState }: RunFigures): { readonly runs: number; readonly errorRate: number | null } {
-  const runs = Object.values(byState).reduce((sum, count) => sum + count, 0);
+function sharesOf({ byState }: RunFigures) {
+  const runs = sumOf(Object.values(byState));
   const ended = byState.success + byState.failure;
   return { runs, errorRate: ended === 0 ? null : byState.failure / ended };
 }

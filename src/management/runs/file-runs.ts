@@ -61,7 +61,8 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
       access: "deploy",
       response: ID,
       handle: async (call) => {
-        const { project_id: projectId, app_id: id } = call.params;
+        const { projectId } = call;
+        const { app_id: id } = call.params;
         const name = nameIn(projectId, id) ?? "";
         if (!APP_NAME.test(name)) {
           const message =
@@ -126,7 +127,7 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
           warnings: unknownMembers(call.reply.request.query),
           receive: async (unpack) => {
             const form = await takeBytes(call.reply, (raw) => readRunForm(raw, unpack));
-            return dataOf(form, call.params.project_id);
+            return dataOf(form, call.projectId);
           },
         });
         await call.record("file.run", call.params.app_id, { after: { fileName, functionName, runId } });
