@@ -14,10 +14,8 @@ const LINE = z.object({
   stream: z.enum(LOG_STREAMS),
   timestamp: EXACT_TIMESTAMP,
 });
-/** A line that an app printed. */
 export type LogLineRecord = z.infer<typeof LINE>;
 
-/** Some lines of an app's log. */
 export const LOG_PAGE = z.object({
   logs: z.array(LINE),
   nextPageToken: z.nullable(NEXT_TOKEN),

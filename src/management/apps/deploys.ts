@@ -3,12 +3,7 @@ import type { Build, BuildLine } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { timestampOf } from "../../model/log-line.ts";
 import { BEGUN_DEPLOY, BUILD, BUILD_LOG, BUILDS, DEPLOY_LINE, DRY_RUN } from "../../shapes/builds.ts";
-import {
-  type BuildLineRecord,
-  type BuildRecord,
-  type DeployLine,
-  UPLOADED_BUNDLE,
-} from "../../shapes/builds.ts";
+import { type BuildRecord, type DeployLine, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { findApp } from "../api/inputs.ts";
 import { type Call, type Operation, type Params, tagged } from "../api/operation.ts";
@@ -30,13 +25,12 @@ const BUILD_URL = `${PATH}/{build_id}` as const;
 /** More than are kept. */
 const MAX_BUILDS = 1_000;
 
-/** A build as the API shows it. */
 function buildRecord({ id, status, createdAt, updatedAt }: Build): BuildRecord {
   return { id, status, createdAt: timestamp(createdAt), updatedAt: timestamp(updatedAt) };
 }
 
 /** A line of a build's log as the API shows it. */
-export function buildLineRecord(buildId: string, line: BuildLine): BuildLineRecord {
+export function buildLineRecord(buildId: string, line: BuildLine) {
   const id = buildLineId(buildId, line);
   return { id, createdAt: timestampOf(id), log: line.text };
 }
@@ -44,7 +38,7 @@ export function buildLineRecord(buildId: string, line: BuildLine): BuildLineReco
 /** Where a bundle is sent. */
 const UPLOAD_PATH = "/v2/builds/upload";
 
-/** All members are validated together with the app's configuration, which reports all problems at once. */
+/** The members are validated with the app's configuration, which reports all problems at once. */
 const PAYLOAD = z.looseObject({
   ...Object.fromEntries(
     APP_KEYS.flatMap(({ payload, meaning }) =>
@@ -81,7 +75,7 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       response: BEGUN_DEPLOY,
       errors: ["deploy_invalid", "draining"],
       handle: async (call) => {
-        const { build, app, grant } = await deployer.begin(call.params.project_id, call.body);
+        const { build, app, grant } = await deployer.begin(call.projectId, call.body);
         await recordDeploy(call, app, build);
         const { request } = call.reply;
         const base = baseUrlOf(request, parts.publicBaseUrl);
@@ -135,12 +129,11 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       takesBytes: true,
       response: DRY_RUN,
       errors: ["deploy_invalid", "draining", "body_too_large"],
-      handle: async ({ params, query, reply }) => {
+      handle: async ({ projectId, query, reply }) => {
         const { name, [SYNTAX_MEMBER]: isUnchecked = false } = query;
-        const request = { projectId: params.project_id, name, checksSyntax: !isUnchecked };
-        const { plan, warnings, problems, isNew } = await takeBytes(reply, (from) =>
-          deployer.dryRun(request, from),
-        );
+        const request = { projectId, name, checksSyntax: !isUnchecked };
+        const found = await takeBytes(reply, (from) => deployer.dryRun(request, from));
+        const { plan, warnings, problems, isNew } = found;
         return { app: name, isNew, plan: [...plan], warnings: [...warnings], problems: [...problems] };
       },
     }),
@@ -155,10 +148,9 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       response: DEPLOY_LINE,
       errors: ["deploy_invalid", "draining", "body_too_large"],
       handle: async (call) => {
-        const { params, query, reply } = call;
-        const { build, app } = await takeBytes(reply, (from) =>
-          deployer.deployUpload(params.project_id, query.name, from),
-        );
+        const { projectId, query, reply } = call;
+        const upload = (from: Readable) => deployer.deployUpload(projectId, query.name, from);
+        const { build, app } = await takeBytes(reply, upload);
         await recordDeploy(call, app, build);
         const gone = new AbortController();
         reply.raw.once("close", () => gone.abort());
@@ -227,7 +219,7 @@ export function deployOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** The build's lines, then its end. The build goes on if the client disconnects. */
+/** The build's lines, then its end. The build continues if the client disconnects. */
 async function* tell(
   { deployer, store }: ManagementParts,
   { id }: Build,
@@ -259,11 +251,7 @@ function partnerRefused(runtime: unknown): AppError {
 }
 
 /** Without the payload: its commands may hold a secret. */
-async function recordDeploy(
-  call: Call,
-  { projectId, name, currentVersionId }: App,
-  build: Build,
-): Promise<void> {
-  const [before, after] = [{ buildId: currentVersionId }, { buildId: build.id }];
-  await call.record("app.deploy", appId(projectId, name), { before, after });
+async function recordDeploy({ record }: Call, app: App, build: Build): Promise<void> {
+  const [before, after] = [{ buildId: app.currentVersionId }, { buildId: build.id }];
+  await record("app.deploy", appId(app.projectId, app.name), { before, after });
 }

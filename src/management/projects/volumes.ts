@@ -103,10 +103,8 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       access: "deploy",
       query: z.object({ dir: z.string().max(4_000).default("/") }),
       response: FILES,
-      handle: async ({ params, query, reply }) =>
-        await lists.send(reply, params.project_id, async () =>
-          (await volumes.list(params.project_id, query.dir)).map(shown),
-        ),
+      handle: async ({ projectId, query, reply }) =>
+        await lists.send(reply, projectId, async () => (await volumes.list(projectId, query.dir)).map(shown)),
     }),
     operation("POST", `${PATH}/cp/initialize`, {
       id: "beginUpload",
@@ -117,7 +115,7 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       errors: ["not_found"],
       handle: async (call) => {
         const { file_path: filePath, part_count: partCount } = call.body;
-        const uploadId = await volumes.begin(call.params.project_id, filePath, partCount);
+        const uploadId = await volumes.begin(call.projectId, filePath, partCount);
         // An empty file has no parts, and clients do not complete it: it is there now.
         if (partCount === 0) await recordFile(call, "write", filePath, { beforeBytes: null, afterBytes: 0 });
         const base = baseUrlOf(call.reply.request, publicBaseUrl);
@@ -143,7 +141,7 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       handle: async (call) => {
         const { upload_id: uploadId, file_path: filePath, parts } = call.body;
         const tags = parts.map(({ part_number: partNumber, etag }) => ({ partNumber, etag }));
-        const done = await volumes.complete(call.params.project_id, { uploadId, filePath, tags });
+        const done = await volumes.complete(call.projectId, { uploadId, filePath, tags });
         await recordFile(call, "write", filePath, done);
         return { file_path: filePath, size_bytes: done.afterBytes };
       },
@@ -155,8 +153,8 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       query: z.object({ file_path: FILE_PATH }),
       response: OFFERED_FILE,
       errors: ["not_found"],
-      handle: async ({ params, query, reply }) => {
-        const grant = await volumes.offer(params.project_id, query.file_path);
+      handle: async ({ projectId, query, reply }) => {
+        const grant = await volumes.offer(projectId, query.file_path);
         reply.header("cache-control", "no-store");
         return { url: `${baseUrlOf(reply.request, publicBaseUrl)}${DOWNLOAD_PATH}?grant=${grant}` };
       },
@@ -170,7 +168,7 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       errors: ["not_found"],
       handle: async (call) => {
         const { file_path: filePath } = call.query;
-        const { beforeBytes } = await volumes.remove(call.params.project_id, filePath);
+        const { beforeBytes } = await volumes.remove(call.projectId, filePath);
         await recordFile(call, "remove", filePath, { beforeBytes, afterBytes: null });
         return { file_path: filePath };
       },
