@@ -4,7 +4,7 @@ import { AppError } from "../model/errors.ts";
 import type { Invitation, Joined, NewInvitation, Offer } from "../store/accounts/invitations.ts";
 import { invitationMail } from "./mailer.ts";
 import { badLink, type Credentials, normal, type People, type PeopleParts, takenPair } from "./people.ts";
-import type { PersonPrincipal, Principal } from "./principal.ts";
+import { type PersonPrincipal, type Principal, subjectOf } from "./principal.ts";
 import type { SignedIn } from "./sessions.ts";
 import { hashSecret } from "./token-judge.ts";
 
@@ -13,17 +13,18 @@ const SECRET_BYTES = 32;
 /** How many open invitations a project may have. */
 const MAX_OPEN = 100;
 
-/** A request for an invitation. */
-export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
+type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
   readonly isMailed: boolean;
   readonly ip: string;
 };
 
+type InvitationParts = PeopleParts & { readonly people: People };
+
 /** Invitations: the holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
 export class Invitations {
-  readonly #parts: PeopleParts & { readonly people: People };
+  readonly #parts: InvitationParts;
 
-  constructor(parts: PeopleParts & { readonly people: People }) {
+  constructor(parts: InvitationParts) {
     this.#parts = parts;
   }
 
@@ -42,7 +43,7 @@ export class Invitations {
       role,
       email: normal(wish.email),
       secretHash: hashSecret(secret),
-      inviterId: inviter.projectId === null ? inviter.personId : inviter.accountId,
+      inviterId: subjectOf(inviter),
       isMailed: isMailed ? 1 : 0,
       createdAt: now,
       // An account's invitations end with it. A person's token expires within minutes, but not the person's role.
@@ -108,7 +109,7 @@ export class Invitations {
   #courier({ id, projectId, email }: NewInvitation, secret: string, ip: string): () => void {
     const { store, quota, post, clock } = this.#parts;
     if (!post) throw new AppError("bad_request", { message: "This installation does not send mail." });
-    // By network address too, because projects are free to create.
+    // By network address too, because anyone can create projects.
     quota.spend("invitation", { to: email, by: [projectId, addressKey(ip)] });
     const make = async () => {
       const project = await store.projects.find(projectId);

@@ -29,7 +29,7 @@ type MailerOptions = {
   readonly log: Log;
 };
 
-type Waiting = MailOrder & { readonly mail: Mail | null; readonly attempt: number };
+type Waiting = { readonly order: MailOrder; readonly mail: Mail | null; readonly attempt: number };
 
 /** The service's mailer; null if its settings name no server. */
 export function openMailer(
@@ -55,14 +55,13 @@ export class Mailer {
     this.#options = options;
   }
 
-  order({ make, onSent }: MailOrder): void {
+  order(order: MailOrder): void {
     if (this.#fresh.size >= MAX_WAITING) {
       const waiting = this.#fresh.size;
       this.#options.log.warn({ waiting }, "too many mails are waiting; dropped this one");
       return;
     }
-    const order = { make, ...(onSent && { onSent }), mail: null, attempt: 0 };
-    this.#later(randomInt(LATEST_START_MS), order, this.#fresh);
+    this.#later(randomInt(LATEST_START_MS), { order, mail: null, attempt: 0 }, this.#fresh);
   }
 
   /** Drops the mails that wait, and aborts the one that is being sent. */
@@ -100,12 +99,12 @@ export class Mailer {
   }
 
   /** Never throws. */
-  async #send({ make, onSent, ...waiting }: Waiting): Promise<void> {
+  async #send({ order, ...waiting }: Waiting): Promise<void> {
     const { log } = this.#options;
     const attempt = waiting.attempt + 1;
     let { mail } = waiting;
     try {
-      mail ??= await make();
+      mail ??= await order.make();
       if (!mail || this.#stopped.signal.aborted) return;
       await this.#deliver(mail);
     } catch (error) {
@@ -117,12 +116,12 @@ export class Mailer {
         { ...what, attempt },
         isTried ? "could not send a mail; retrying later" : "could not send a mail",
       );
-      if (isTried) this.#retry(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
+      if (isTried) this.#retry(retryMs, { order, mail, attempt });
       return;
     }
-    await onSent?.().catch((error: unknown) =>
-      log.warn({ err: error }, "a mail was sent, but that could not be recorded"),
-    );
+    await order
+      .onSent?.()
+      .catch((error: unknown) => log.warn({ err: error }, "a mail was sent, but that could not be recorded"));
   }
 
   async #deliver(mail: Mail): Promise<void> {
@@ -162,7 +161,7 @@ export function proofMail(to: string, url: string): Mail {
 /** The mail with a password-reset link. */
 export function passwordMail(to: string, url: string): Mail {
   return mail(to, "Reset your Millrace password", [
-    "Somebody asked to reset the password of the account with this address. To choose a new one, open this link:",
+    "A password reset was requested for the account with this address. To choose a new password, open this link:",
     url,
     "The link works once and expires in an hour. If this was not you, you can ignore it; your password stays the same.",
   ]);

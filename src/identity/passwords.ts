@@ -3,6 +3,7 @@ import type { Clock } from "../kit/clock.ts";
 import { FairLane } from "../kit/concurrency.ts";
 import { addressKey } from "../kit/ip-addresses.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { AppError } from "../model/errors.ts";
 import { tooMany } from "./throttle.ts";
 
 /** OWASP's figures for 16 MiB. */
@@ -27,30 +28,23 @@ export type Hash = (password: string, salt: Buffer, cost: Cost) => Promise<Buffe
  */
 export class Passwords {
   readonly #seal: Seal;
-  readonly #hashNow: Hash;
+  readonly #hash: Hash;
   readonly #lane: FairLane;
 
   constructor(seal: Seal, clock: Clock, hash: Hash = scryptHash) {
     this.#seal = seal;
-    this.#hashNow = hash;
+    this.#hash = hash;
     this.#lane = new FairLane(LANE, clock);
   }
 
   /** For a caller at that network address; throws `too_many_requests` if too many are waiting. */
   async key(email: string, password: string, ip: string): Promise<Buffer> {
     const salt = this.#seal.mark(Buffer.from(email), "people/salt").subarray(0, SALT_BYTES);
-    return this.#seal.mark(await this.#hash(password, salt, ip), `people/sign-in/${email}`);
-  }
-
-  async #hash(password: string, salt: Buffer, ip: string): Promise<Buffer> {
-    const leave = await this.#lane.enter(addressKey(ip));
-    if (!leave) throw tooMany(BUSY_WAIT_MS);
-    try {
-      // The same text in another Unicode form is the same password.
-      return await this.#hashNow(password.normalize("NFKC"), salt, COST);
-    } finally {
-      leave();
-    }
+    const crowded = (): AppError => tooMany(BUSY_WAIT_MS);
+    // The same text in another Unicode form is the same password.
+    const work = async () => await this.#hash(password.normalize("NFKC"), salt, COST);
+    const hash = await this.#lane.run(addressKey(ip), crowded, work);
+    return this.#seal.mark(hash, `people/sign-in/${email}`);
   }
 }
 

@@ -15,7 +15,7 @@ const FORM = /^mrr_([\w-]{22})([\w-]{43})$/;
 export type SignedIn = {
   readonly personId: string;
   readonly accessToken: string;
-  /** Of the access token; epoch milliseconds. */
+  /** Of the access token. */
   readonly expiresAt: number;
   /** Null if the current one stays valid, or a newer one is already on its way. */
   readonly refreshToken: string | null;
@@ -34,10 +34,8 @@ export class Sessions {
     this.#parts = parts;
   }
 
-  async open(
-    personId: string,
-    kind: PersonSession["kind"],
-  ): Promise<SignedIn & { readonly refreshToken: string }> {
+  /** Signs a person in. */
+  async open(personId: string, kind: PersonSession["kind"]) {
     const now = this.#parts.clock.now();
     const id = randomUUID();
     const [family, secret] = [randomText(16), randomText(32)];

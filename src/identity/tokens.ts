@@ -1,19 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { type Clock, withTimeout } from "../kit/clock.ts";
 import type { CallLimits, Role } from "../model/roles.ts";
-import { AppError } from "../model/errors.ts";
+import { AppError, isInDoubt } from "../model/errors.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
-import { CHALLENGE, type Principal } from "./principal.ts";
+import { CHALLENGE, type Principal, subjectOf } from "./principal.ts";
 import { type Reading, TokenSigner } from "./signed-token.ts";
 import { hashSecret, TokenJudge } from "./token-judge.ts";
 
-type Kept = {
-  readonly token: string;
-  /** How many streams and WebSockets are open with it. */
-  holders: number;
-};
+/** `holders`: how many streams and WebSockets are open with it. */
+type Kept = { readonly token: string; holders: number };
 
 /** How many entries are checked for each new one, so that a memory full of held tokens is not scanned whole. */
 const LOOKED_AT = 16;
@@ -77,8 +74,7 @@ export type RememberedToken = { readonly token: string; readonly principal: Prin
 
 type Judgement = { readonly principal: Principal; readonly reading: Reading };
 
-type Remembered = {
-  readonly token: string;
+type Remembered = Kept & {
   principal: Principal;
   reading: Reading;
   /** By the monotonic clock. */
@@ -90,10 +86,9 @@ type Remembered = {
   /** The error of the latest query; null if it succeeded. */
   failure: { readonly at: number; readonly error: unknown } | null;
   isVoid: boolean;
-  holders: number;
 };
 
-export type NewAccount = {
+type NewAccount = {
   readonly projectId: string;
   readonly name: string;
   readonly description?: string | null;
@@ -103,7 +98,7 @@ export type NewAccount = {
   readonly expiresAt: number;
 };
 
-export type TokensParts = {
+type TokensParts = {
   readonly store: Store;
   readonly keys: KeyRing;
   readonly instanceId: string;
@@ -228,9 +223,7 @@ export class Tokens {
     this.#judge.startAnew();
     for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
     for (const remembered of this.#remembered.all()) {
-      const { principal } = remembered;
-      const held = principal.projectId === null ? principal.personId : principal.accountId;
-      if (held === subject) this.#forget(remembered);
+      if (subjectOf(remembered.principal) === subject) this.#forget(remembered);
     }
   }
 
@@ -369,7 +362,7 @@ export class Tokens {
       this.forgetSubject(accountId);
       return result;
     } catch (error) {
-      if (error instanceof AppError && error.code === "in_doubt") this.forgetSubject(accountId);
+      if (isInDoubt(error)) this.forgetSubject(accountId);
       throw error;
     }
   }

@@ -1,7 +1,7 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Audit } from "../../identity/audit.ts";
-import { requireMoreThanCalls, requirePerson, requireRole } from "../../identity/principal.ts";
+import { requireMoreThanCalls, requirePerson, requireRole, subjectOf } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
 import { addressKey } from "../../kit/ip-addresses.ts";
 import { AppError } from "../../model/errors.ts";
@@ -18,7 +18,7 @@ const MAX_BODY_BYTES = 64 * 1024;
 const MAX_VALUES = 2_000;
 /** How often a request is tried here if its app moves away and back. */
 const MAX_TRIES = 5;
-/** Of the problems of one body. */
+/** How many problems of one body are reported. */
 const MAX_DETAILS = 20;
 const MAX_FIELD_CHARS = 200;
 
@@ -131,8 +131,7 @@ function laneOf(operation: Operation, request: FastifyRequest): Lane {
 
 function payersOf(principal: Principal, { params }: FastifyRequest): Payers {
   const { project_id: inPath } = params as { project_id?: string };
-  if (principal.projectId === null) return { token: principal.personId, project: inPath ?? null };
-  return { token: principal.accountId, project: inPath ?? principal.projectId };
+  return { token: subjectOf(principal), project: inPath ?? principal.projectId };
 }
 
 async function admit(

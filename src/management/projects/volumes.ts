@@ -1,19 +1,12 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
-import type { OpenFile, VolumeEntry } from "../../apps/volumes/volume-files.ts";
-import { type Clock, systemClock } from "../../kit/clock.ts";
+import type { OpenFile, SizeChange, VolumeEntry } from "../../apps/volumes/volume-files.ts";
+import { systemClock } from "../../kit/clock.ts";
 import { FairLane } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
-import {
-  BEGUN_UPLOAD,
-  COMPLETED_FILE,
-  FILES,
-  OFFERED_FILE,
-  REMOVED_FILE,
-  STORED_PART,
-} from "../../shapes/projects.ts";
-import type { FileEntry } from "../../shapes/projects.ts";
+import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, type FileEntry } from "../../shapes/projects.ts";
+import { OFFERED_FILE, REMOVED_FILE, STORED_PART } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
@@ -28,18 +21,10 @@ const PER_PIECE = 500;
 
 /** Answers with lists that may be long: one of a project at a time, written piece by piece. */
 export class LongLists {
-  readonly #lane: FairLane;
-
-  constructor(clock: Clock = systemClock) {
-    this.#lane = new FairLane(LIMITS, clock);
-  }
+  readonly #lane = new FairLane(LIMITS, systemClock);
 
   /** Sends the list that `read` returns; the project's next list waits until the answer is sent. */
-  async send<Entry>(
-    reply: FastifyReply,
-    projectId: string,
-    read: () => Promise<readonly Entry[]>,
-  ): Promise<FastifyReply> {
+  async send(reply: FastifyReply, projectId: string, read: () => Promise<readonly unknown[]>) {
     const leave = await this.#lane.enter(projectId);
     if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": "1" } });
     reply.raw.once("close", leave);
@@ -51,10 +36,10 @@ export class LongLists {
 }
 
 /** A JSON list as text, a few entries at a time. */
-export function* jsonPieces(entries: readonly unknown[], perPiece = PER_PIECE): Generator<string> {
+export function* jsonPieces(entries: readonly unknown[]): Generator<string> {
   let open = "[";
-  for (let first = 0; first < entries.length; first += perPiece) {
-    yield open + JSON.stringify(entries.slice(first, first + perPiece)).slice(1, -1);
+  for (let first = 0; first < entries.length; first += PER_PIECE) {
+    yield open + JSON.stringify(entries.slice(first, first + PER_PIECE)).slice(1, -1);
     open = ",";
   }
   yield entries.length === 0 ? "[]" : "]";
@@ -85,15 +70,13 @@ const COMPLETED = z.object({
 export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): Operation[] {
   const lists = new LongLists();
   const recordFile = async (
-    call: Call<{ readonly project_id: string }>,
+    { record }: Call,
     action: "write" | "remove",
     target: string,
-    { beforeBytes, afterBytes }: { readonly beforeBytes: number | null; readonly afterBytes: number | null },
+    { beforeBytes, afterBytes }: SizeChange,
   ): Promise<void> => {
-    const [before, after] = [beforeBytes, afterBytes].map((sizeBytes) =>
-      sizeBytes === null ? null : { sizeBytes },
-    );
-    await call.record(`volume.${action}`, target, { before, after });
+    const sizes = [beforeBytes, afterBytes].map((size) => (size === null ? null : { sizeBytes: size }));
+    await record(`volume.${action}`, target, { before: sizes[0], after: sizes[1] });
   };
 
   return [
@@ -116,7 +99,7 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       handle: async (call) => {
         const { file_path: filePath, part_count: partCount } = call.body;
         const uploadId = await volumes.begin(call.projectId, filePath, partCount);
-        // An empty file has no parts, and clients do not complete it: it is there now.
+        // An empty file has no parts, and clients do not complete it: it exists now.
         if (partCount === 0) await recordFile(call, "write", filePath, { beforeBytes: null, afterBytes: 0 });
         const base = baseUrlOf(call.reply.request, publicBaseUrl);
         call.reply.header("cache-control", "no-store");
@@ -229,7 +212,7 @@ export function readRange(header: string | undefined, sizeBytes: number): ByteRa
   if (from === undefined) return null;
   const first = Number(from);
   const last = to === undefined || to === "" ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
-  if (to && Number(to) < first) return null; // Not a range, which counts as none asked for.
+  if (to && Number(to) < first) return null; // Not a range: ignored.
   return first >= sizeBytes ? "none" : { first, last };
 }
 
@@ -259,7 +242,7 @@ function send(reply: FastifyReply, file: OpenFile & { readonly name: string }): 
   return reply.code(range ? 206 : 200).send(file.bytes(sent));
 }
 
-/** For a header: everything but letters, digits and a few marks by its bytes. */
+/** For a header: everything but letters, digits and a few marks as bytes in hex. */
 function encoded(name: string): string {
   return encodeURIComponent(name).replaceAll(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);
 }
