@@ -34,4 +34,3 @@ export type LogFrame = z.infer<typeof LOG_FRAME>;
 
 /** A line as `/ws-logs` sends it with `withStream=true`. */
 export const LOG_FRAME_WITH_STREAM = z.extend(LOG_FRAME, { stream: z.enum(LOG_STREAMS) });
-export type LogFrameWithStream = z.infer<typeof LOG_FRAME_WITH_STREAM>;

@@ -9,7 +9,7 @@ import type { Store } from "../../store/store.ts";
 /** A person's role in a project. */
 export const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
-/** Where a list continues, from the previous answer; empty at the start. */
+/** The start of a page, from the previous answer; empty at first. */
 export const NEXT_TOKEN = z.string().max(MAX_TOKEN_CHARS);
 
 /** A time, as epoch milliseconds. */
@@ -20,7 +20,7 @@ export function pageSize(byDefault: number, max: number): z.ZodDefault<z.ZodCoer
   return z.coerce.number().int().min(1).max(max).default(byDefault);
 }
 
-/** A name: one line of text. */
+/** One line of text. */
 export function line(maxChars: number): z.ZodString {
   return z
     .string()
@@ -30,7 +30,7 @@ export function line(maxChars: number): z.ZodString {
     .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters");
 }
 
-/** A description: text with line breaks and tabs. */
+/** Text with line breaks and tabs. */
 export function prose(maxChars: number): z.ZodString {
   return z
     .string()
@@ -38,13 +38,13 @@ export function prose(maxChars: number): z.ZodString {
     .regex(/^(?:[^\p{Cc}\p{Cs}]|[\t\n\r])*$/u, "has control characters");
 }
 
-/** The token of a list that goes by id, as the id of the last entry of the page before; empty at the start. */
+/** The token of a list sorted by id: the id of the previous page's last entry, or empty. */
 export const ID_TOKEN = NEXT_TOKEN.refine(
   (token) => token === "" || RUN_ID.test(idOf(token)),
   "does not belong to this list",
 ).transform(idOf);
 
-/** The token of a list that goes on after that id; empty at its end. */
+/** The token of the page after that id; empty at the end of the list. */
 export function tokenOf(id: string | null): string {
   return id === null ? "" : Buffer.from(id).toString("base64url");
 }
@@ -53,7 +53,7 @@ function idOf(token: string): string {
   return Buffer.from(token, "base64url").toString();
 }
 
-/** The refusal of one member of the input. */
+/** The error for one member of the input. */
 export function badField(field: string, problem: string): AppError {
   return new AppError("bad_request", { message: `${field}: ${problem}`, details: [{ field, problem }] });
 }

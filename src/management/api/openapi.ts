@@ -4,7 +4,6 @@ import { ERROR, type Shape } from "../../shapes/shape.ts";
 import type { Operation } from "./operation.ts";
 
 const VERSION = "1.0.0";
-/** The errors of every operation. */
 const COMMON: readonly ErrorCode[] = [
   "bad_request",
   "too_many_connections",
@@ -15,7 +14,7 @@ const COMMON: readonly ErrorCode[] = [
 ];
 const HEAVY: readonly ErrorCode[] = ["query_timeout"];
 const WITH_TOKEN: readonly ErrorCode[] = ["unauthorized", "forbidden"];
-/** The errors of every method that may have a body, even if it is ignored. */
+/** Of every method that may have a body, even if it is ignored. */
 const WITH_BODY: readonly ErrorCode[] = [
   "invalid_json",
   "request_timeout",

@@ -23,7 +23,7 @@ const STEPS_MS = [
   ...[1, 2].map((days) => days * DAY_MS),
 ];
 
-/** The span of time that figures are asked for: the last hour unless it is said, 31 days at most. */
+/** The time span of the figures: by default the last hour, at most 31 days. */
 const RANGE = z
   .object({ from: TIME.optional(), to: TIME.optional() })
   .refine(({ from, to }) => from === undefined || from < (to ?? Number.MAX_VALUE), {
@@ -37,7 +37,7 @@ function spanOf({ from, to }: z.output<typeof RANGE>, nowMs: number, maxSteps: n
   // The client's clock may be ahead of ours.
   const wantedMs = Math.min(from ?? endMs - DEFAULT_SPAN_MS, endMs - MINUTE_MS);
   const startMs = Math.max(wantedMs, endMs - MAX_SPAN_MS);
-  // A span that is meant to be round is a little longer by the time it is asked for.
+  // A round span is a little longer when its request arrives.
   const stepMs = STEPS_MS.find((ms) => (endMs - startMs) / ms < maxSteps + 1) ?? 2 * DAY_MS;
   const fromMs = Math.floor(startMs / stepMs) * stepMs;
   const toMs = Math.ceil(endMs / stepMs) * stepMs;
@@ -90,11 +90,8 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
           })),
           total: { ...runsRecord(figures.total), ...sharesOf(figures.total) },
           now: {
-            queueAgeMs: Math.max(
-              // The clock may have been set back since.
-              queuedAt === null ? 0 : Math.max(0, nowMs - queuedAt),
-              ...live.map(({ oldestWaitMs }) => oldestWaitMs),
-            ),
+            // Not below 0: the clock may have been set back since.
+            queueAgeMs: Math.max(0, nowMs - (queuedAt ?? nowMs), ...live.map((each) => each.oldestWaitMs)),
             waiting: sumOf(live.map((each) => each.waiting)),
             running: sumOf(live.map((each) => each.running)),
             replicas: replicasOf(live),
@@ -132,13 +129,17 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
         const byNumber = new Map(traffic.map((ofApp) => [ofApp.appNumber, ofApp]));
         return {
           ...record,
-          items: apps.map(({ number, name }) => ({
-            appId: appId(projectId, name),
-            version: statuses.get(number)?.version.number ?? null,
-            replicas: statuses.get(number)?.replicas ?? NO_REPLICAS,
-            runs: byNumber.get(number)?.runs ?? [],
-            failures: byNumber.get(number)?.failures ?? [],
-          })),
+          items: apps.map(({ number, name }) => {
+            const { version, replicas = NO_REPLICAS } = statuses.get(number) ?? {};
+            const { runs = [], failures = [] } = byNumber.get(number) ?? {};
+            return {
+              appId: appId(projectId, name),
+              version: version?.number ?? null,
+              replicas,
+              runs,
+              failures,
+            };
+          }),
         };
       },
     }),
