@@ -10,7 +10,7 @@ import { hashSecret } from "./token-judge.ts";
 
 const LIFE_MS = 7 * 86_400_000;
 const SECRET_BYTES = 32;
-/** How many open invitations a project may have. */
+/** Per project. */
 const MAX_OPEN = 100;
 
 type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
@@ -20,7 +20,7 @@ type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
 
 type InvitationParts = PeopleParts & { readonly people: People };
 
-/** Invitations: the holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
+/** The holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
 export class Invitations {
   readonly #parts: InvitationParts;
 
@@ -64,12 +64,12 @@ export class Invitations {
     return await this.#parts.store.invitations.list({ projectId, now: this.#parts.clock.now() });
   }
 
-  /** Null if the project has no such open invitation. */
+  /** Null if there is no such open invitation. */
   async revoke(projectId: string, id: string): Promise<Invitation | null> {
     return await this.#parts.store.invitations.revoke({ projectId, id });
   }
 
-  /** What a link is for; throws `forbidden`. */
+  /** The content of a link; throws `forbidden`. */
   async read(link: string): Promise<Offer> {
     const offer = await this.#parts.store.invitations.find(this.#secretOf(link));
     if (!offer) throw badLink();

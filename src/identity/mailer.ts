@@ -3,20 +3,16 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { type Mail, readMailServer, readSender, sendMail, SmtpError } from "../kit/smtp.ts";
 
-/**
- * How many mails may wait, and as many again for a retry, so that failing mails do not block others. Beyond that a new mail
- * is dropped, or the oldest retry, with a warning in the log.
- */
+/** For new mails, and again for retries, so that failing mails do not block others. Beyond that, mails are dropped. */
 const MAX_WAITING = 200;
-/** A mail is sent at a random time within this span, so that response times do not show whether one was sent. */
+/** A mail is sent at a random time within this span, so that timing does not show whether one was sent. */
 const LATEST_START_MS = 2_000;
-/** The delays before each retry. */
 const RETRY_MS = [5_000, 60_000, 600_000];
 /** The timeout of one mail. */
 const SEND_MS = 60_000;
 
-/** Makes the mail when it is about to be sent; null if none is to be sent. */
 type MailOrder = {
+  /** Makes the mail just before it is sent; null to send none. */
   readonly make: () => Promise<Mail | null>;
   /** Called when the server has accepted it. */
   readonly onSent?: () => Promise<void>;
@@ -31,7 +27,7 @@ type MailerOptions = {
 
 type Waiting = { readonly order: MailOrder; readonly mail: Mail | null; readonly attempt: number };
 
-/** The service's mailer; null if its settings name no server. */
+/** Null if the settings name no server. */
 export function openMailer(
   { smtpUrl, smtpFrom }: { readonly smtpUrl: string | null; readonly smtpFrom: string | null },
   parts: Pick<MailerOptions, "clock" | "log">,
@@ -39,10 +35,10 @@ export function openMailer(
   return smtpUrl === null || smtpFrom === null ? null : new Mailer({ smtpUrl, smtpFrom, ...parts });
 }
 
-/** How mail is sent, and the base URL of its links, which is never a request's Host. */
+/** `baseUrl`: for links in mails, never from a request's Host header. */
 export type Post = { readonly mailer: Pick<Mailer, "order">; readonly baseUrl: () => string };
 
-/** Sends mail in the background through one server, one at a time: callers do not wait, and do not learn the outcome. */
+/** Sends mails in the background, one at a time. Callers do not wait and do not get the outcome. */
 export class Mailer {
   readonly #options: MailerOptions;
   /** New mails and retries that wait for their timer, oldest first. */
@@ -139,7 +135,6 @@ export class Mailer {
   }
 }
 
-/** The mail that carries an invitation. */
 export function invitationMail(to: string, { projectName, url }: { projectName: string; url: string }): Mail {
   return mail(to, "An invitation to Millrace", [
     `You have been invited to the project ${quoted(projectName)}. Open this link to join:`,
@@ -149,7 +144,6 @@ export function invitationMail(to: string, { projectName, url }: { projectName: 
   ]);
 }
 
-/** The mail that verifies an address. */
 export function proofMail(to: string, url: string): Mail {
   return mail(to, "Verify your address for Millrace", [
     "An account on Millrace uses this e-mail address. If it is yours, open this link in the browser where you are signed in:",
@@ -158,7 +152,6 @@ export function proofMail(to: string, url: string): Mail {
   ]);
 }
 
-/** The mail with a password-reset link. */
 export function passwordMail(to: string, url: string): Mail {
   return mail(to, "Reset your Millrace password", [
     "A password reset was requested for the account with this address. To choose a new password, open this link:",

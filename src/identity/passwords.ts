@@ -11,15 +11,13 @@ const COST = { N: 2 ** 14, r: 8, p: 5 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 /**
- * One hash at a time: each takes 16 MiB and some tenths of a second on a thread that file access needs too. Network
- * addresses take turns, so that one that tries many passwords does not block others.
+ * One hash at a time: each takes 16 MiB and tenths of a second on a thread that file access also needs. Network addresses
+ * take turns, so that one that tries many passwords does not block others.
  */
 const LANE = { total: 1, perKey: 1, waiting: 16, waitMs: 10_000 };
 const BUSY_WAIT_MS = 5_000;
 
-type Cost = { readonly N: number; readonly r: number; readonly p: number };
-/** Hashes a password. */
-export type Hash = (password: string, salt: Buffer, cost: Cost) => Promise<Buffer>;
+export type Hash = (password: string, salt: Buffer, cost: typeof COST) => Promise<Buffer>;
 
 /**
  * Derives the key by which a person is found from an address and a password: one scrypt hash, then a MAC with the master
@@ -48,7 +46,7 @@ export class Passwords {
   }
 }
 
-export async function scryptHash(password: string, salt: Buffer, cost: Cost): Promise<Buffer> {
+export async function scryptHash(password: string, salt: Buffer, cost: typeof COST): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   scrypt(password, salt, HASH_BYTES, cost, (error, hash) => (error ? reject(error) : resolve(hash)));
   return await promise;

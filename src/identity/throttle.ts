@@ -34,7 +34,7 @@ export class SignInThrottle {
     this.#choosing = new AttemptLimiter(BY_ACCOUNT, clock);
   }
 
-  /** Admits an attempt at that name; the caller then reports its outcome. Throws `too_many_requests`. */
+  /** Admits an attempt; the caller then reports its outcome. Throws `too_many_requests`. */
   enter(account: string, ip: string) {
     const address = addressKey(ip);
     const pair = `${address} ${account}`;
@@ -44,7 +44,7 @@ export class SignInThrottle {
     const entry: readonly Held[] = known ? [[this.#byKnown, pair]] : open;
     requireNoWait(take(entry));
     return {
-      /** Reports whose password it was, or null; returns whether the person may sign in. */
+      /** Reports the owner of the password, or null; returns whether the person may sign in. */
       settle: (personId: string | null): boolean => {
         if (known && !(personId !== null && known.has(personId))) {
           // Another person's password: it counts as an attempt from an unknown address.

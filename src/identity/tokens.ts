@@ -63,7 +63,7 @@ const MAX_REMEMBERED = 10_000;
 const JUDGED_FOR_MS = 5_000;
 /** From this age on, a judgement is renewed in the background, so that a token in use never waits for it. */
 const RECHECK_MS = 2_500;
-/** The database counts as unreachable for this long after a failed query, and after a query has been open for this long. */
+/** The database counts as unreachable for this long after a failed query, or if a query takes longer. */
 const ANSWER_MS = 2_500;
 /** How often a token in use is checked again while the database is unreachable. */
 const ASK_AGAIN_MS = 1_000;
@@ -150,7 +150,7 @@ export class Tokens {
   async rotate(
     projectId: string,
     accountId: string,
-    { expiresAt: wanted, overlapMs }: { readonly expiresAt: number | null; readonly overlapMs: number },
+    { expiresAt: wanted, overlapMs }: { expiresAt: number | null; overlapMs: number },
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     if (!found) return null;
@@ -179,7 +179,7 @@ export class Tokens {
   async issueForUser(
     projectId: string,
     accountId: string,
-    { user, lifeMs }: { readonly user: string; readonly lifeMs: number },
+    { user, lifeMs }: { user: string; lifeMs: number },
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     const now = this.#clock.now();

@@ -70,12 +70,13 @@ export function appOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** An app with the settings of the version that serves, and how its last deploy went. */
+/** An app with the settings of the version that serves, and the status of its last deploy. */
 async function appRecord({ store, catalog, appHosts }: ManagementParts, app: App): Promise<AppRecord> {
   const live = catalog.byNumber(app.number);
   const state = liveStatusOf(catalog.versions(app.number))?.state;
   const latest = await store.builds.latest(app.number);
   const { hardware, scaling } = live?.version.config ?? {};
+  const label = hostLabel({ projectId: app.projectId, appName: app.name });
   return {
     ...brief(app, state, latest),
     startFailure: live?.pool.fleet.startFailure?.message ?? null,
@@ -89,7 +90,7 @@ async function appRecord({ store, catalog, appHosts }: ManagementParts, app: App
     responseGracePeriodSeconds: String(scaling?.responseGracePeriodSeconds ?? 0),
     lastBuildStatus: latest?.status ?? null,
     latestBuildId: latest?.id ?? null,
-    host: hostOf(app, appHosts),
+    host: appHosts === null || label === null ? null : `${label}.${appHosts}`,
   };
 }
 
@@ -100,12 +101,6 @@ function brief(app: App, state: LiveStatus["state"] | undefined, latest: Build |
     createdAt: timestamp(app.createdAt),
     updatedAt: timestamp(app.updatedAt),
   };
-}
-
-/** The app's own host; null if it has none. */
-function hostOf({ projectId, name }: App, appHosts: string | null): string | null {
-  const label = hostLabel({ projectId, appName: name });
-  return appHosts === null || label === null ? null : `${label}.${appHosts}`;
 }
 
 /** Of an app that has no version yet, or that no node serves just now. */

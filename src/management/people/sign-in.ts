@@ -113,9 +113,7 @@ export function signInOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** The address that a person signs in with. */
 export const EMAIL = z.email().max(254);
-/** A new password. */
 export const NEW_PASSWORD = z.string().min(10).max(200);
 /** A password to check: its length is not limited to that of new ones. */
 const PASSWORD = z.string().max(1000);
