@@ -38,7 +38,7 @@ export class Management {
   readonly #app: FastifyInstance;
   readonly #sockets: Sockets;
   readonly #forwarding: ManagementForwarding | null;
-  /** Takes what other nodes forward. */
+  /** For requests that other nodes forward. */
   readonly peerRoutes: Pick<PeerRoutes, "management" | "managementUpgrade"> = {
     management: (request, response, from) => {
       noteFromPeer(request, from);
@@ -69,15 +69,8 @@ export class Management {
     this.#app = app;
     this.#forwarding = forwarding;
     const { connections, pipelines } = app;
-    this.#sockets = attachLogSockets(app.server, options, {
-      authenticate,
-      forwarding,
-      connections,
-      pipelines,
-      log,
-      clock,
-      appHosts,
-    });
+    const sockets = { authenticate, forwarding, connections, pipelines, log, clock, appHosts };
+    this.#sockets = attachLogSockets(app.server, options, sockets);
   }
 
   static async listen(options: ManagementOptions): Promise<Management> {

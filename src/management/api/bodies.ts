@@ -41,7 +41,7 @@ function refuseOddities(value: unknown, count: { left: number; readonly maxValue
   }
 }
 
-/** Whether a text has no lone surrogates, which have no UTF-8, and no NUL, which Postgres does not take. */
+/** Without lone surrogates, which have no UTF-8, and without NUL, which Postgres does not accept. */
 export function isPlainText(text: string): boolean {
   return text.isWellFormed() && !text.includes("\0");
 }

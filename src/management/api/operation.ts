@@ -26,7 +26,6 @@ type NamesIn<Path extends string> = Path extends `${string}{${infer First}}${inf
   ? First | NamesIn<Rest>
   : never;
 
-/** The parameters of a path, parsed. */
 export type Params<Path extends string> = {
   readonly [Each in Extract<NamesIn<Path>, Name>]: z.output<(typeof PARAMETERS)[Each]>;
 };
@@ -44,7 +43,7 @@ export type Call<Given = Params<string>, Query = unknown, Body = unknown, Caller
   readonly body: Body;
   readonly principal: Caller;
   readonly ip: string;
-  /** For headers, and for answers that are not JSON. */
+  /** For headers and answers that are not JSON. */
   readonly reply: FastifyReply;
   /** Writes a change to the audit log, by default that of the path's project. */
   readonly record: (
@@ -63,13 +62,12 @@ type Definition<
   Body extends Shape = Shape,
   Response extends Shape = Shape,
 > = {
-  /** Unique, in camelCase. */
   readonly id: string;
   readonly summary: string;
   readonly access: A;
   readonly query?: Query;
   readonly body?: Body;
-  /** Limits of the body that differ from the usual ones: its bytes, and the values in it. */
+  /** Unusual limits of the body. */
   readonly maxBodyBytes?: number;
   readonly maxValues?: number;
   /** Accepts a form as well as JSON. */
@@ -81,7 +79,6 @@ type Definition<
   /** The app, from the query or the body, if the path does not name it. The app's node answers. */
   appOfQuery?(params: Params<Path>, query: z.output<Query>): Promise<AppKey | null>;
   appOfBody?(params: Params<Path>, body: z.output<Body>): AppKey;
-  /** The body of the 200. */
   readonly response: Response;
   /** Answers with bytes instead of JSON: a file, or the requested range of it. */
   readonly givesBytes?: boolean;

@@ -35,7 +35,6 @@ export function buildLineRecord(buildId: string, line: BuildLine) {
   return { id, createdAt: timestampOf(id), log: line.text };
 }
 
-/** Where a bundle is sent. */
 const UPLOAD_PATH = "/v2/builds/upload";
 
 /** The members are validated with the app's configuration, which reports all problems at once. */

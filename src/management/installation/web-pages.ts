@@ -74,9 +74,7 @@ function sendNotBuilt(reply: FastifyReply, what: string, script: string): Fastif
 
 /** Replaced in the page's head by data about the service. */
 const FILLED_IN = "%MILLRACE%";
-/** For files with a hash in their name. */
 const IMMUTABLE = "public, max-age=31536000, immutable";
-/** The paths of the dashboard's pages. */
 const PAGES = [
   "/",
   "/setup",

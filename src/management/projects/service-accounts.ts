@@ -12,6 +12,7 @@ import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const DAY_MS = 86_400_000;
+const LIFE_MS = 90 * DAY_MS;
 const MAX_AHEAD_MS = 10 * 365 * DAY_MS;
 
 /** A time, or a date, which means the end of that day in UTC; in epoch milliseconds. */
@@ -38,10 +39,14 @@ function expiryOf(body: z.output<z.ZodObject<typeof EXPIRY_MEMBERS>>, now: numbe
 const MAX_NAMES = 100;
 const MAX_CALLS_PER_MINUTE = 100_000;
 
+/** Exactly as browsers send it, because it is compared as text. */
 const ORIGIN = z
   .string()
   .max(300)
-  .refine(isOrigin, 'is not an origin such as "https://app.example.com": no path, no capital letters');
+  .refine(
+    (text) => /^https?:/.test(text) && URL.parse(text)?.origin === text,
+    'is not an origin such as "https://app.example.com": no path, no capital letters',
+  );
 
 /** The members of a body with the limits of an account of role `call`. */
 const LIMIT_MEMBERS = {
@@ -76,15 +81,9 @@ function limitsOf(
   };
 }
 
-/** Exactly as browsers send it, because it is compared as text. */
-function isOrigin(text: string): boolean {
-  return /^https?:/.test(text) && URL.parse(text)?.origin === text;
-}
-
 const operation = tagged("Service accounts");
 const PATH = "/v2/projects/{project_id}/service-accounts";
 const ACCOUNT_URL = `${PATH}/{id}` as const;
-const LIFE_MS = 90 * 86_400_000;
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
 const USER_TOKEN_SECONDS = 3_600;
 const MAX_USER_TOKEN_SECONDS = 86_400;
@@ -263,10 +262,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
   ];
 }
 
-type Shown = Pick<
-  ServiceAccount,
-  "id" | "name" | "description" | "role" | "projectId" | "createdAt" | "expiresAt"
->;
+type Shown = Omit<ServiceAccount, "callLimits" | "lastUsedAt" | "revokedAt">;
 
 function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
   const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import type { LiveStatus } from "../../model/app.ts";
 import { appId } from "../../model/names.ts";
-import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
-import type { ReplicaCounts } from "../../shapes/figures.ts";
+import { FIGURES, TRAFFIC, type ReplicaCounts } from "../../shapes/figures.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { RunFigures } from "../../store/runs/run-figures.ts";
 import { findApp, TIME } from "../api/inputs.ts";
