@@ -19,7 +19,6 @@ type IdentitySources = {
   readonly store: Store;
   readonly seal: Seal;
   readonly tokens: Tokens;
-  /** Null if the installation sends no mail. */
   readonly post: Post | null;
   /** For tests. */
   readonly hashPassword?: Hash | undefined;

@@ -67,7 +67,6 @@ export class KeyRing {
     this.#clock = clock;
   }
 
-  /** Reads the keys; makes one at the first start. */
   static async open(store: Store, seal: Seal, clock: Clock): Promise<KeyRing> {
     const ring = new KeyRing(store, seal, clock);
     await ring.refresh();
@@ -108,7 +107,6 @@ export class KeyRing {
     return this.#keys.find((key) => key.id === id)?.publicKey ?? null;
   }
 
-  /** Concurrent callers share one read. */
   #readOnce(inMs = 0): Promise<void> {
     const read = async (): Promise<void> => {
       if (inMs > 0) await new Promise<void>((resolve) => void this.#clock.after(inMs, resolve));

@@ -14,7 +14,6 @@ const SEND_MS = 60_000;
 type MailOrder = {
   /** Makes the mail just before it is sent; null to send none. */
   readonly make: () => Promise<Mail | null>;
-  /** Called when the server has accepted it. */
   readonly onSent?: () => Promise<void>;
 };
 

@@ -21,7 +21,6 @@ export type PeopleParts = {
   readonly links: Links;
   readonly throttle: SignInThrottle;
   readonly quota: MailQuota;
-  /** Null if the installation sends no mail. */
   readonly post: Post | null;
   readonly clock: Clock;
 };
@@ -166,7 +165,6 @@ export class People {
     throw new AppError("not_found", { message });
   }
 
-  /** A new person to store; the address is not verified. */
   async newPerson({ email, password, ip }: Credentials): Promise<Person> {
     const now = this.#parts.clock.now();
     const address = normal(email);

@@ -9,9 +9,8 @@ export type AccountPrincipal = {
   readonly role: Role;
   /** For the role `call`; otherwise null. */
   readonly limits: CallLimits | null;
-  /** The caller of the runs that it starts. */
+  /** Of the runs that it starts. */
   readonly caller: RunCaller;
-  /** Epoch milliseconds. */
   readonly expiresAt: number;
 };
 
@@ -24,7 +23,6 @@ export type PersonPrincipal = {
   readonly role: null;
   readonly roles: ReadonlyMap<string, Role>;
   readonly caller: RunCaller;
-  /** Epoch milliseconds. */
   readonly expiresAt: number;
 };
 

@@ -11,7 +11,6 @@ const IDLE_MS = 30 * 86_400_000;
 const CROSSING_MS = 10_000;
 const FORM = /^mrr_([\w-]{22})([\w-]{43})$/;
 
-/** The tokens of a person who is signed in. */
 export type SignedIn = {
   readonly personId: string;
   readonly accessToken: string;
@@ -34,7 +33,6 @@ export class Sessions {
     this.#parts = parts;
   }
 
-  /** Signs a person in. */
   async open(personId: string, kind: PersonSession["kind"]) {
     const now = this.#parts.clock.now();
     const id = randomUUID();

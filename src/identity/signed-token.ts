@@ -30,7 +30,6 @@ export type Reading = {
   readonly claims: Claims;
   readonly keyId: string;
   readonly key: KeyObject;
-  /** All its claims. */
   readonly payload: JsonObject;
 };
 
@@ -128,7 +127,6 @@ function encode(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** The JSON object in a part; null if there is none. */
 function decode(part: string): JsonObject | null {
   // Not valid base64url; `Buffer` would drop the last letter.
   if (part.length % 4 === 1) return null;

@@ -21,7 +21,6 @@ export class TokenJudge {
     this.#clock = clock;
   }
 
-  /** Null for a token that is no longer valid. */
   async judge(claims: Claims): Promise<Principal | null> {
     return claims.sid === undefined
       ? await this.#judgeAccount(claims)

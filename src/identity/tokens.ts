@@ -264,7 +264,6 @@ export class Tokens {
     return this.recall(token) ?? (await this.verify(token));
   }
 
-  /** Verifies a token; throws `unauthorized`. */
   async verify(token: string): Promise<RememberedToken> {
     const known = this.#remembered.get(token);
     if (known) return await this.#verifyAgain(known);

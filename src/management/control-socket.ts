@@ -9,7 +9,6 @@ import { createServer } from "../kit/node-http.ts";
 
 /** The requests of the command line to a running service on the same machine, by name. */
 export type ControlRequests = OperatorRequests & {
-  /** Copies the SQLite database into a new file. */
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
   /** The report of a database inspection, and the storage limits. */
   readonly inspectDatabase: () => Promise<unknown>;
@@ -29,7 +28,6 @@ export function controlSocketPath(runtimeDir: string): string {
   return path.join(runtimeDir, "control.sock");
 }
 
-/** The header with the client's key. */
 export const KEY_HEADER = "x-control-key";
 
 /** The clients' key, empty if there is none: an app may connect to the socket, but cannot read this file. */

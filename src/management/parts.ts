@@ -24,7 +24,6 @@ import type { FileRuns } from "../runs/files/file-runs.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
 import type { Store } from "../store/store.ts";
 
-/** This service as a node. */
 export type OwnNode = {
   readonly id: string;
   /** Null for a service that is alone. */
@@ -71,7 +70,6 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   /** Null for a service that does not share its database. */
   readonly owners: Pick<Owners, "isSure"> | null;
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
-  /** The Python that apps start with. */
   readonly interpreter: Pick<ExecutableCheck, "path" | "isMissing">;
   readonly isolated: Isolated;
   /** The weakest walls that a remote seat has raised around an app; null if there is none. */

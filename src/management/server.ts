@@ -25,7 +25,6 @@ type ManagementOptions = ManagementParts & {
   readonly host: string;
   readonly port: number;
   readonly limits: ListenerLimits;
-  /** The other nodes; null for a service that is alone. */
   readonly others: Others | null;
   readonly log: Log;
 };
@@ -33,7 +32,6 @@ type ManagementOptions = ManagementParts & {
 /** How long a stop waits for requests in progress; a large download would delay it too long. */
 const CLOSE_MS = 3_000;
 
-/** The management API at `{base_url}`. */
 export class Management {
   readonly #app: FastifyInstance;
   readonly #sockets: Sockets;

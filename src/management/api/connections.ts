@@ -10,7 +10,6 @@ import type { FromPeer } from "../../nodes/peer-listener.ts";
 
 const passedOn = new WeakMap<IncomingMessage, FromPeer>();
 
-/** Notes that another node has forwarded a request. */
 export function noteFromPeer(request: IncomingMessage, from: FromPeer): void {
   passedOn.set(request, from);
 }
@@ -20,7 +19,6 @@ export function fromPeer(request: IncomingMessage): FromPeer | null {
   return passedOn.get(request) ?? null;
 }
 
-/** A connection and the latest request on it. */
 type Visit = {
   readonly visitor: Visitor;
   latest: { readonly request: IncomingMessage; readonly response: ServerResponse } | null;
@@ -123,7 +121,6 @@ export class ManagementConnections {
   }
 }
 
-/** The same error, with which the connection ends. */
 function closing({ code, detail }: AppError): AppError {
   return new AppError(code, { ...detail, headers: { ...detail.headers, connection: "close" } });
 }

@@ -6,7 +6,6 @@ import { MEMBER_ROLES } from "../../model/roles.ts";
 import { MAX_TOKEN_CHARS } from "../../shapes/common.ts";
 import type { Store } from "../../store/store.ts";
 
-/** A person's role in a project. */
 export const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
 /** The start of a page, from the previous answer; empty at first. */
@@ -15,7 +14,6 @@ export const NEXT_TOKEN = z.string().max(MAX_TOKEN_CHARS);
 /** A time, as epoch milliseconds. */
 export const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 
-/** How many entries a page has. */
 export function pageSize(byDefault: number, max: number): z.ZodDefault<z.ZodCoercedNumber> {
   return z.coerce.number().int().min(1).max(max).default(byDefault);
 }

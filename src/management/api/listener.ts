@@ -24,7 +24,6 @@ type KnownPath = { readonly names: readonly string[]; readonly rank: string; met
 export class KnownPaths {
   readonly #known = new Map<string, KnownPath>();
 
-  /** A path as the router takes it: `/apps/:id`, `/pages/*`. */
   add(path: string, methods: readonly string[]): void {
     const names = path.split("/");
     const rank = names.map((name) => (name === "*" ? 2 : name.startsWith(":") ? 1 : 0)).join("");
@@ -75,7 +74,6 @@ const STRANGERS_VALUES = 100;
 /** Of one part of a path; longer than any valid one. */
 const MAX_PARAM_CHARS = 500;
 
-/** Our codes for Fastify's errors. */
 const FASTIFY_ERRORS: Record<string, ErrorCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
   FST_ERR_MAX_PARAM_LENGTH: "not_found",
@@ -172,7 +170,6 @@ function notFound(methods: readonly string[] | null): AppError {
   return new AppError("method_not_allowed", { headers: { allow: allowed.join(", ") } });
 }
 
-/** The body of a request, of as many bytes as its route takes. */
 async function bytesOf({ raw, arrival, routeOptions }: FastifyRequest): Promise<Buffer> {
   if (!arrival) throw new Error("a body was read before its request was received");
   const { maxBodyBytes = STRANGERS_BYTES } = routeOptions.config;

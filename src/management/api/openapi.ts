@@ -24,7 +24,6 @@ const WITH_BODY: readonly ErrorCode[] = [
 
 const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
-/** The OpenAPI 3.1 document of the operations. */
 export function openApiDocument(operations: readonly Operation[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of operations) {

@@ -8,7 +8,6 @@ import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";
 
 const SHORT = z.string().min(1).max(100);
-/** The parameters that a path can have. */
 const PARAMETERS = {
   project_id: SHORT,
   app_id: z.string().min(1).max(200),
@@ -37,7 +36,6 @@ type CallerOf<A extends Access> = A extends null ? null : A extends "person" ? P
 /** The input as parsed by the operation's schemas, and its sender. */
 export type Call<Given = Params<string>, Query = unknown, Body = unknown, Caller = Principal | null> = {
   readonly params: Given;
-  /** The path's project; null if the path names none. */
   readonly projectId: Given extends { readonly project_id: string } ? string : string | null;
   readonly query: Query;
   readonly body: Body;
@@ -70,7 +68,6 @@ type Definition<
   /** Unusual limits of the body. */
   readonly maxBodyBytes?: number;
   readonly maxValues?: number;
-  /** Accepts a form as well as JSON. */
   readonly takesForm?: boolean;
   /** Takes bytes of any type instead of JSON; the handler reads them from the request. */
   readonly takesBytes?: boolean;
@@ -99,7 +96,6 @@ export type Operation = Definition & {
   /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
   readonly path: string;
   readonly tag: string;
-  /** Made from the names in the path. */
   readonly params: z.ZodType<Params<string>>;
 };
 

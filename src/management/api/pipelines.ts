@@ -42,7 +42,6 @@ export function refuseAppHost({ headers }: IncomingMessage, appHosts: string | n
   throw new AppError("misdirected", { message });
 }
 
-/** A refusal that ends its connection. */
 function closing(code: ErrorCode, message?: string): AppError {
   return new AppError(code, { ...(message !== undefined && { message }), headers: { connection: "close" } });
 }

@@ -11,7 +11,6 @@ export type Payers =
   | { readonly token: string; readonly project: string | null }
   | { readonly address: string };
 
-/** Does the work of a request whose turn it is. */
 export type Turn = <Result>(work: () => Result | Promise<Result>) => Promise<Result>;
 
 const WITHOUT_END = Number.POSITIVE_INFINITY;

@@ -40,7 +40,6 @@ export type SocketParts = {
   readonly maxOfProject?: number;
 };
 
-/** Open WebSockets, to be closed when the listener is. */
 export type Sockets = { readonly openCount: number; close(): Promise<void> };
 
 const MAX_SOCKETS = 1_000;
@@ -237,7 +236,6 @@ export class SocketShares {
     this.#maxOfOwner = maxOfOwner;
   }
 
-  /** Whether an owner has less than its share. */
   hasRoom(owner: string): boolean {
     return (this.#permits.get(owner)?.size ?? 0) < this.#maxOfOwner;
   }

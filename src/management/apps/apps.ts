@@ -30,7 +30,6 @@ const operation = tagged("Apps");
 const PATH = "/v2/projects/{project_id}/apps";
 const APP_URL = `${PATH}/{app_id}` as const;
 
-/** A project's apps and their replicas. */
 export function appOperations(parts: ManagementParts): Operation[] {
   const { store, catalog, liveStatuses } = parts;
   return [

@@ -17,7 +17,6 @@ import { buildLineRecord } from "./deploys.ts";
 
 const operation = tagged("Logs");
 
-/** A replica's id, or nothing. */
 const REPLICA_ID = /^[\w.-]{0,100}$/;
 
 /** A read of this many lines does not delay other requests. */
@@ -37,7 +36,6 @@ const QUERY = z.object({
   runId: z.uuid().optional(),
 });
 
-/** The log of an app. */
 export function logOperations({ store, logBook }: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/projects/{project_id}/apps/{app_id}/logs", {

@@ -3,7 +3,6 @@ import { LIMITS, describeEnforced } from "../../host/limits/limits.ts";
 import type { ManagementParts } from "../parts.ts";
 
 type HealthParts = ManagementParts & {
-  /** The service is up and not stopping. */
   readonly isReady: () => boolean;
   /** Throws unless the request may see what is only for the operator. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;

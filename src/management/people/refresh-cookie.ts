@@ -4,7 +4,6 @@ import { CHALLENGE } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 
-/** Name and attributes of the cookie with the refresh token. */
 type RefreshCookie = { readonly name: string; readonly path: string; readonly isSecure: boolean };
 
 const NAME = "millrace_refresh";

@@ -117,10 +117,8 @@ export const EMAIL = z.email().max(254);
 export const NEW_PASSWORD = z.string().min(10).max(200);
 /** A password to check: its length is not limited to that of new ones. */
 const PASSWORD = z.string().max(1000);
-/** The secret part of a link. */
 export const LINK = z.string().min(1).max(1000);
 
-/** Answers a sign-in of any kind. */
 export function answerSignedIn(
   reply: FastifyReply,
   { personId, accessToken, expiresAt, refreshToken }: SignedIn,

@@ -12,7 +12,6 @@ const operation = tagged("Projects");
 const audited = tagged("Audit");
 const PATH = "/v2/projects";
 
-/** The caller's projects. */
 export function projectOperations({ store, people }: ManagementParts): Operation[] {
   const projectsOf = async (principal: Principal) => {
     if (principal.projectId === null) return await store.memberships.projectsOf(principal.personId);
@@ -50,7 +49,6 @@ export function projectOperations({ store, people }: ManagementParts): Operation
   ];
 }
 
-/** The audit log of a project. */
 export function auditOperations({ audit }: ManagementParts): Operation[] {
   return [
     audited("GET", "/v2/projects/{project_id}/audit", {

@@ -197,7 +197,6 @@ function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntr
   return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
 }
 
-/** Bytes of a file, the last one included. */
 type ByteRange = { readonly first: number; readonly last: number };
 
 const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;

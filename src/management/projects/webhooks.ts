@@ -156,7 +156,6 @@ export function webhookOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** A delivery as the management API shows it. */
 function deliveryRecord(
   delivery: Delivery,
   projectId: string,

@@ -54,7 +54,6 @@ const MAX_FAILURES = 10;
 const STEPS = 72;
 const STEPS_OF_TRAFFIC = 24;
 
-/** Statistics of runs over time, and the current state. */
 export function figureOperations({ store, liveStatuses, clock }: ManagementParts): Operation[] {
   return [
     operation("GET", `${PATH}/figures`, {

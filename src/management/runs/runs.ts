@@ -17,9 +17,7 @@ const LIST = z.object({
   mode: z.enum(["sync", "async"]).optional(),
   status: z.enum(RUN_STATES).optional(),
   functionName: z.string().max(200).optional(),
-  /** Accepted at that time or later. */
   from: TIME.optional(),
-  /** Accepted before that time. */
   to: TIME.optional(),
   pageSize: pageSize(50, 1000),
   nextToken: ID_TOKEN.optional(),
@@ -30,7 +28,6 @@ const PROJECT_LIST = LIST.extend({
   pageSize: pageSize(50, 200),
 });
 
-/** The runs of an app, or of all apps of a project. */
 export function runOperations({ store }: Pick<ManagementParts, "store">): Operation[] {
   const listOf = async (app: App, query: z.output<typeof LIST>) => {
     const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
