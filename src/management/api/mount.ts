@@ -117,16 +117,17 @@ async function appOf(operation: Operation, { params, query }: FastifyRequest): P
 }
 
 /** Requests with a token may have larger bodies. */
-function configOf({ access, takesForm = false, appOfBody, ...limits }: Operation): FastifyContextConfig {
+function configOf(operation: Operation): FastifyContextConfig {
+  const { access, takesForm = false, ...limits } = operation;
   const { maxBodyBytes = access === null ? undefined : MAX_BODY_BYTES } = limits;
   const { maxValues = access === null ? undefined : MAX_VALUES } = limits;
-  return { takesForm, maxBodyBytes, maxValues, keepsBytes: appOfBody !== undefined };
+  return { takesForm, maxBodyBytes, maxValues, keepsBytes: "appOfBody" in operation };
 }
 
 function laneOf(operation: Operation, request: FastifyRequest): Lane {
-  const { isHeavy, takesBytes, givesBytes, givesLines } = operation;
+  const { takesBytes, givesBytes, givesLines } = operation;
   if (takesBytes || givesBytes || givesLines) return "transfer";
-  return isHeavy?.(read(operation.query, request.query, "query")) ? "heavy" : "quick";
+  return operation.isHeavy?.(read(operation.query, request.query, "query")) ? "heavy" : "quick";
 }
 
 function payersOf(principal: Principal, { params }: FastifyRequest): Payers {

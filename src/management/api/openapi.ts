@@ -77,13 +77,13 @@ function bodyOf({ body, takesForm, takesBytes }: Operation): object | null {
 }
 
 function errorResponses(operation: Operation): Record<string, object> {
-  const { method, access, takesBytes, isHeavy, refusal, errors = [] } = operation;
+  const { method, access, takesBytes, refusal, errors = [] } = operation;
   const ours = { $ref: "#/components/schemas/Error" };
   const codes = [
     ...errors,
     ...COMMON,
     ...(access === null ? [] : WITH_TOKEN),
-    ...(isHeavy ? HEAVY : []),
+    ...("isHeavy" in operation ? HEAVY : []),
     ...(method === "GET" || takesBytes ? [] : WITH_BODY),
   ];
   const byStatus = Map.groupBy(new Set(codes), (code) => String(ERRORS[code].status));

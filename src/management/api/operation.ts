@@ -34,7 +34,7 @@ type Access = Role | "any" | "person" | "operator" | null;
 type CallerOf<A extends Access> = A extends null ? null : A extends "person" ? PersonPrincipal : Principal;
 
 /** The input as parsed by the operation's schemas, and its sender. */
-export type Call<Given = Params<string>, Query = unknown, Body = unknown, Caller = Principal | null> = {
+export type Call<Given = object, Query = unknown, Body = unknown, Caller = Principal | null> = {
   readonly params: Given;
   readonly projectId: Given extends { readonly project_id: string } ? string : string | null;
   readonly query: Query;
@@ -96,7 +96,7 @@ export type Operation = Definition & {
   /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
   readonly path: string;
   readonly tag: string;
-  readonly params: z.ZodType<Params<string>>;
+  readonly params: z.ZodType<object>;
 };
 
 /** Returns a function that defines operations with that tag; each gets its types from its path and schemas. */
