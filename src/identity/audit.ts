@@ -1,14 +1,15 @@
 import type { Clock } from "../kit/clock.ts";
+import { Turns } from "../kit/concurrency.ts";
 import { auditHash, NO_HASH } from "../store/accounts/audit.ts";
 import type { Store } from "../store/store.ts";
-import type { Principal } from "./principal.ts";
+import { type Principal, subjectOf } from "./principal.ts";
 
 /** A change: who made it, and the state before and after it, without secrets. */
 export type Change = {
   readonly projectId: string | null;
   /** A noun and a verb: `service-account.create`. */
   readonly action: string;
-  /** The id of what was changed. */
+  /** The id of the changed object. */
   readonly target: string;
   readonly before: unknown;
   readonly after: unknown;
@@ -18,8 +19,7 @@ export type Change = {
   readonly requestId: string;
 };
 
-/** A recorded change. */
-export type AuditRecord = Omit<Change, "projectId" | "principal"> & {
+type AuditRecord = Omit<Change, "projectId" | "principal"> & {
   readonly number: number;
   readonly createdAt: number;
   readonly actor: string | null;
@@ -30,7 +30,7 @@ export class Audit {
   readonly #store: Store;
   readonly #clock: Clock;
   /** Appends run one at a time; a retry resolves conflicts with other processes. */
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns<"append">();
 
   constructor(store: Store, clock: Clock) {
     this.#store = store;
@@ -39,9 +39,7 @@ export class Audit {
 
   /** Resolves when the change is stored. */
   async record(change: Change): Promise<void> {
-    const turn = this.#last.then(() => this.#append(change));
-    this.#last = turn.catch(() => undefined);
-    await turn;
+    await this.#turns.take("append", () => this.#append(change));
   }
 
   /** A project's changes, newest first. */
@@ -52,7 +50,8 @@ export class Audit {
 
   async #append(change: Change): Promise<void> {
     const { projectId, action, target, before, after, principal, ip, requestId } = change;
-    const entry = JSON.stringify({ actor: actorOf(principal), action, target, before, after, ip, requestId });
+    const actor = principal && subjectOf(principal);
+    const entry = JSON.stringify({ actor, action, target, before, after, ip, requestId });
     for (;;) {
       const last = await this.#store.auditEntries.last();
       const row = { number: (last?.number ?? 0) + 1, projectId, createdAt: this.#clock.now(), entry };
@@ -60,9 +59,4 @@ export class Audit {
       if (await this.#store.auditEntries.append({ ...row, hash })) return;
     }
   }
-}
-
-function actorOf(principal: Principal | null): string | null {
-  if (!principal) return null;
-  return principal.projectId === null ? principal.personId : principal.accountId;
 }

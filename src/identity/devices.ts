@@ -3,8 +3,8 @@ import type { Clock } from "../kit/clock.ts";
 import { addressKey } from "../kit/ip-addresses.ts";
 import { AttemptLimiter } from "../kit/rate-limits.ts";
 import type { Store } from "../store/store.ts";
-import type { Sessions, SignedIn } from "./sessions.ts";
-import { tooMany } from "./throttle.ts";
+import type { Sessions } from "./sessions.ts";
+import { spend } from "./throttle.ts";
 import { hashSecret } from "./token-judge.ts";
 
 const LIFE_MS = 10 * 60_000;
@@ -31,7 +31,7 @@ export class Devices {
     this.#approving = new AttemptLimiter(ATTEMPTS, parts.clock);
   }
 
-  /** The codes of a new sign-in; a person types `userCode`. */
+  /** The codes of a new sign-in; a person enters `userCode`. */
   async ask(ip: string) {
     spend(this.#asking, addressKey(ip));
     const now = this.#parts.clock.now();
@@ -57,9 +57,7 @@ export class Devices {
   }
 
   /** Signs an approved device in; works once. */
-  async redeem(
-    deviceCode: string,
-  ): Promise<(SignedIn & { readonly refreshToken: string }) | "authorization_pending" | "expired_token"> {
+  async redeem(deviceCode: string) {
     const deviceHash = hashSecret(deviceCode);
     const now = this.#parts.clock.now();
     const code = await this.#parts.store.deviceCodes.find(deviceHash);
@@ -68,9 +66,4 @@ export class Devices {
     const personId = await this.#parts.store.deviceCodes.take({ deviceHash, now });
     return personId === null ? "expired_token" : await this.#parts.sessions.open(personId, "device");
   }
-}
-
-function spend(limiter: AttemptLimiter, key: string): void {
-  const waitMs = limiter.take(key);
-  if (waitMs > 0) throw tooMany(waitMs);
 }

@@ -19,9 +19,8 @@ type IdentitySources = {
   readonly store: Store;
   readonly seal: Seal;
   readonly tokens: Tokens;
-  /** Null if the installation sends no mail. */
   readonly post: Post | null;
-  /** A cheaper one, for tests. */
+  /** For tests. */
   readonly hashPassword?: Hash | undefined;
 };
 
@@ -74,8 +73,8 @@ export function followIdentity(
 }
 
 /**
- * A link that sets a password. `isFirst`: nobody can sign in yet, and the link creates the first account. `url` is null if
- * no person, or several, have the address: `people` lists them.
+ * A link that sets a password or, if there is no account yet (`isFirst`), creates the first one. `url` is null if no
+ * person, or several, have the address; `people` lists them.
  */
 export type PasswordLink = {
   readonly url: string | null;
@@ -83,7 +82,7 @@ export type PasswordLink = {
   readonly people: readonly Candidate[];
 };
 
-/** What an operator on this machine can do, whether or not the service runs. */
+/** The requests of an operator on this machine, whether or not the service runs. */
 export type OperatorRequests = ReturnType<typeof operatorRequests>;
 
 type OperatorParts = Pick<ReturnType<typeof identityParts>, "audit" | "people"> &

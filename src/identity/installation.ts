@@ -19,7 +19,6 @@ const AUTH_GRACE_MS = 5 * 60_000;
 type InstallationOptions = {
   /** Wraps the store, for tests. */
   readonly aroundStore?: ((store: Store) => Store) | undefined;
-  /** For the database's state: unreachable, reachable again, migrating. */
   readonly log?: Log;
 };
 
@@ -58,13 +57,7 @@ export async function openInstallation(
   const keys = await KeyRing.open(store, seal, clock);
   const instanceId = await store.meta.setIfAbsent({ key: "instance_id", value: randomUUID() });
   // With a clock that cannot be set, so that a wrong date neither voids tokens nor revives old ones.
-  const tokens = new Tokens({
-    store,
-    keys,
-    instanceId,
-    clock: steady(clock),
-    graceMs: AUTH_GRACE_MS,
-  });
+  const tokens = new Tokens({ store, keys, instanceId, clock: steady(clock), graceMs: AUTH_GRACE_MS });
   const owner = await ensureOwner({ store, tokens, seal, clock, dataDir: settings.dataDir });
   return { store, seal, keys, tokens, owner };
 }

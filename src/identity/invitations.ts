@@ -4,26 +4,27 @@ import { AppError } from "../model/errors.ts";
 import type { Invitation, Joined, NewInvitation, Offer } from "../store/accounts/invitations.ts";
 import { invitationMail } from "./mailer.ts";
 import { badLink, type Credentials, normal, type People, type PeopleParts, takenPair } from "./people.ts";
-import type { PersonPrincipal, Principal } from "./principal.ts";
+import { type PersonPrincipal, type Principal, subjectOf } from "./principal.ts";
 import type { SignedIn } from "./sessions.ts";
 import { hashSecret } from "./token-judge.ts";
 
 const LIFE_MS = 7 * 86_400_000;
 const SECRET_BYTES = 32;
-/** How many open invitations a project may have. */
+/** Per project. */
 const MAX_OPEN = 100;
 
-/** A request for an invitation. */
-export type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
+type Wish = Pick<Invitation, "projectId" | "role" | "email"> & {
   readonly isMailed: boolean;
   readonly ip: string;
 };
 
-/** Invitations: the holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
-export class Invitations {
-  readonly #parts: PeopleParts & { readonly people: People };
+type InvitationParts = PeopleParts & { readonly people: People };
 
-  constructor(parts: PeopleParts & { readonly people: People }) {
+/** The holder of a link can join one project, once. A link belongs to no account and gives no access to one. */
+export class Invitations {
+  readonly #parts: InvitationParts;
+
+  constructor(parts: InvitationParts) {
     this.#parts = parts;
   }
 
@@ -42,7 +43,7 @@ export class Invitations {
       role,
       email: normal(wish.email),
       secretHash: hashSecret(secret),
-      inviterId: inviter.projectId === null ? inviter.personId : inviter.accountId,
+      inviterId: subjectOf(inviter),
       isMailed: isMailed ? 1 : 0,
       createdAt: now,
       // An account's invitations end with it. A person's token expires within minutes, but not the person's role.
@@ -63,12 +64,12 @@ export class Invitations {
     return await this.#parts.store.invitations.list({ projectId, now: this.#parts.clock.now() });
   }
 
-  /** Null if the project has no such open invitation. */
+  /** Null if there is no such open invitation. */
   async revoke(projectId: string, id: string): Promise<Invitation | null> {
     return await this.#parts.store.invitations.revoke({ projectId, id });
   }
 
-  /** What a link is for; throws `forbidden`. */
+  /** The content of a link; throws `forbidden`. */
   async read(link: string): Promise<Offer> {
     const offer = await this.#parts.store.invitations.find(this.#secretOf(link));
     if (!offer) throw badLink();
@@ -108,7 +109,7 @@ export class Invitations {
   #courier({ id, projectId, email }: NewInvitation, secret: string, ip: string): () => void {
     const { store, quota, post, clock } = this.#parts;
     if (!post) throw new AppError("bad_request", { message: "This installation does not send mail." });
-    // By network address too, because projects are free to create.
+    // By network address too, because anyone can create projects.
     quota.spend("invitation", { to: email, by: [projectId, addressKey(ip)] });
     const make = async () => {
       const project = await store.projects.find(projectId);

@@ -8,7 +8,7 @@ import type { Store } from "../store/store.ts";
 /** A key pair that signs tokens (Ed25519). */
 export type TokenKey = { readonly id: string; readonly privateKey: KeyObject; readonly publicKey: KeyObject };
 
-/** The keys of this installation, the signing one first; makes one at the first start. */
+/** The keys of this installation, the newest first; makes one at the first start. */
 export async function loadTokenKeys(store: Store, seal: Seal, now: number): Promise<readonly TokenKey[]> {
   const stored = await store.signingKeys.listActive();
   if (stored.length > 0) return stored.map((key) => openKey(key, seal));
@@ -31,13 +31,10 @@ export function newKey(seal: Seal, now: number): Omit<SigningKey, "retiredAt"> {
 }
 
 function openKey({ id, sealedPrivate, publicJwk }: Omit<SigningKey, "retiredAt">, seal: Seal): TokenKey {
+  const key = seal.open(sealedPrivate, contextOf(id));
   return {
     id,
-    privateKey: createPrivateKey({
-      key: seal.open(sealedPrivate, contextOf(id)),
-      format: "der",
-      type: "pkcs8",
-    }),
+    privateKey: createPrivateKey({ key, format: "der", type: "pkcs8" }),
     publicKey: createPublicKey({ key: JSON.parse(publicJwk) as JsonWebKey, format: "jwk" }),
   };
 }
@@ -46,7 +43,7 @@ function contextOf(id: string): string {
   return `signing_keys/${id}/private`;
 }
 
-/** How soon a key that another process retired stops verifying if the notification is lost. */
+/** If the notification is lost, a key that another process retired stops verifying after this time. */
 const READ_AGAIN_MS = 60_000;
 /** Unknown key ids cause a new read of the keys at most this often. */
 const MIN_GAP_MS = 1_000;
@@ -70,7 +67,6 @@ export class KeyRing {
     this.#clock = clock;
   }
 
-  /** Reads the keys; makes one at the first start. */
   static async open(store: Store, seal: Seal, clock: Clock): Promise<KeyRing> {
     const ring = new KeyRing(store, seal, clock);
     await ring.refresh();
@@ -83,7 +79,7 @@ export class KeyRing {
     return key;
   }
 
-  /** The public key of that id, also if another process made it; null if there is none. */
+  /** Also a key that another process made; null if there is none with that id. */
   async publicKey(id: string | undefined): Promise<KeyObject | null> {
     if (id === undefined || !KEY_ID.test(id)) return null;
     const ageMs = this.#clock.monotonic() - this.#readAt;
@@ -93,7 +89,7 @@ export class KeyRing {
     return known ?? this.#find(id);
   }
 
-  /** As `/.well-known/jwks.json` shows them. */
+  /** For `/.well-known/jwks.json`. */
   publicKeys() {
     return this.#keys.map(({ id, publicKey }) => {
       const { kty = "", crv = "", x = "" } = publicKey.export({ format: "jwk" });
@@ -111,7 +107,6 @@ export class KeyRing {
     return this.#keys.find((key) => key.id === id)?.publicKey ?? null;
   }
 
-  /** Concurrent callers share one read. */
   #readOnce(inMs = 0): Promise<void> {
     const read = async (): Promise<void> => {
       if (inMs > 0) await new Promise<void>((resolve) => void this.#clock.after(inMs, resolve));

@@ -8,10 +8,7 @@ const PROOF_PLACE = "link/proof";
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** A link that sets the password of one person, once. */
 type PasswordLink = Pick<Person, "id" | "updatedAt">;
-
-/** A link that verifies a person's address. */
 type ProofLink = Pick<Person, "id" | "email">;
 
 /**
@@ -47,7 +44,7 @@ export class Links {
     return opened && { id: opened.id, updatedAt: opened.updatedAt };
   }
 
-  /** Valid for a day, for that person with that address. */
+  /** Valid for a day, for that person and address. */
   proof({ id, email }: ProofLink): string {
     return this.#close({ id, email, expiresAt: this.#clock.now() + DAY_MS }, PROOF_PLACE);
   }

@@ -3,22 +3,17 @@ import type { Clock, Timer } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { type Mail, readMailServer, readSender, sendMail, SmtpError } from "../kit/smtp.ts";
 
-/**
- * How many mails may wait, and as many again for a retry, so that failing mails do not block others. Beyond that a new mail
- * is dropped, or the oldest retry, with a warning in the log.
- */
+/** For new mails, and again for retries, so that failing mails do not block others. Beyond that, mails are dropped. */
 const MAX_WAITING = 200;
-/** A mail is sent at a random time within this span, so that response times do not show whether one was sent. */
+/** A mail is sent at a random time within this span, so that timing does not show whether one was sent. */
 const LATEST_START_MS = 2_000;
-/** The delays before each retry. */
 const RETRY_MS = [5_000, 60_000, 600_000];
 /** The timeout of one mail. */
 const SEND_MS = 60_000;
 
-/** Makes the mail when it is about to be sent; null if none is to be sent. */
 type MailOrder = {
+  /** Makes the mail just before it is sent; null to send none. */
   readonly make: () => Promise<Mail | null>;
-  /** Called when the server has accepted it. */
   readonly onSent?: () => Promise<void>;
 };
 
@@ -29,9 +24,9 @@ type MailerOptions = {
   readonly log: Log;
 };
 
-type Waiting = MailOrder & { readonly mail: Mail | null; readonly attempt: number };
+type Waiting = { readonly order: MailOrder; readonly mail: Mail | null; readonly attempt: number };
 
-/** The service's mailer; null if its settings name no server. */
+/** Null if the settings name no server. */
 export function openMailer(
   { smtpUrl, smtpFrom }: { readonly smtpUrl: string | null; readonly smtpFrom: string | null },
   parts: Pick<MailerOptions, "clock" | "log">,
@@ -39,10 +34,10 @@ export function openMailer(
   return smtpUrl === null || smtpFrom === null ? null : new Mailer({ smtpUrl, smtpFrom, ...parts });
 }
 
-/** How mail is sent, and the base URL of its links, which is never a request's Host. */
+/** `baseUrl`: for links in mails, never from a request's Host header. */
 export type Post = { readonly mailer: Pick<Mailer, "order">; readonly baseUrl: () => string };
 
-/** Sends mail in the background through one server, one at a time: callers do not wait, and do not learn the outcome. */
+/** Sends mails in the background, one at a time. Callers do not wait and do not get the outcome. */
 export class Mailer {
   readonly #options: MailerOptions;
   /** New mails and retries that wait for their timer, oldest first. */
@@ -55,14 +50,13 @@ export class Mailer {
     this.#options = options;
   }
 
-  order({ make, onSent }: MailOrder): void {
+  order(order: MailOrder): void {
     if (this.#fresh.size >= MAX_WAITING) {
       const waiting = this.#fresh.size;
       this.#options.log.warn({ waiting }, "too many mails are waiting; dropped this one");
       return;
     }
-    const order = { make, ...(onSent && { onSent }), mail: null, attempt: 0 };
-    this.#later(randomInt(LATEST_START_MS), order, this.#fresh);
+    this.#later(randomInt(LATEST_START_MS), { order, mail: null, attempt: 0 }, this.#fresh);
   }
 
   /** Drops the mails that wait, and aborts the one that is being sent. */
@@ -100,12 +94,12 @@ export class Mailer {
   }
 
   /** Never throws. */
-  async #send({ make, onSent, ...waiting }: Waiting): Promise<void> {
+  async #send({ order, ...waiting }: Waiting): Promise<void> {
     const { log } = this.#options;
     const attempt = waiting.attempt + 1;
     let { mail } = waiting;
     try {
-      mail ??= await make();
+      mail ??= await order.make();
       if (!mail || this.#stopped.signal.aborted) return;
       await this.#deliver(mail);
     } catch (error) {
@@ -117,12 +111,12 @@ export class Mailer {
         { ...what, attempt },
         isTried ? "could not send a mail; retrying later" : "could not send a mail",
       );
-      if (isTried) this.#retry(retryMs, { make, ...(onSent && { onSent }), mail, attempt });
+      if (isTried) this.#retry(retryMs, { order, mail, attempt });
       return;
     }
-    await onSent?.().catch((error: unknown) =>
-      log.warn({ err: error }, "a mail was sent, but that could not be recorded"),
-    );
+    await order
+      .onSent?.()
+      .catch((error: unknown) => log.warn({ err: error }, "a mail was sent, but that could not be recorded"));
   }
 
   async #deliver(mail: Mail): Promise<void> {
@@ -140,7 +134,6 @@ export class Mailer {
   }
 }
 
-/** The mail that carries an invitation. */
 export function invitationMail(to: string, { projectName, url }: { projectName: string; url: string }): Mail {
   return mail(to, "An invitation to Millrace", [
     `You have been invited to the project ${quoted(projectName)}. Open this link to join:`,
@@ -150,7 +143,6 @@ export function invitationMail(to: string, { projectName, url }: { projectName: 
   ]);
 }
 
-/** The mail that verifies an address. */
 export function proofMail(to: string, url: string): Mail {
   return mail(to, "Verify your address for Millrace", [
     "An account on Millrace uses this e-mail address. If it is yours, open this link in the browser where you are signed in:",
@@ -159,10 +151,9 @@ export function proofMail(to: string, url: string): Mail {
   ]);
 }
 
-/** The mail with a password-reset link. */
 export function passwordMail(to: string, url: string): Mail {
   return mail(to, "Reset your Millrace password", [
-    "Somebody asked to reset the password of the account with this address. To choose a new one, open this link:",
+    "A password reset was requested for the account with this address. To choose a new password, open this link:",
     url,
     "The link works once and expires in an hour. If this was not you, you can ignore it; your password stays the same.",
   ]);

@@ -6,10 +6,9 @@ import type { Store } from "../store/store.ts";
 
 type KeyPlace = Pick<Settings, "dataDir" | "masterKeyFile">;
 
-/** Its file name in a data directory and in an archive. */
+/** The file's name in a data directory and in an archive. */
 export const MASTER_KEY = "master.key";
 
-/** Where the master key is. */
 export function masterKeyPath({ dataDir, masterKeyFile }: KeyPlace): string {
   return masterKeyFile ?? path.join(dataDir, MASTER_KEY);
 }

@@ -36,7 +36,6 @@ export class Operators {
   }
 }
 
-/** Notes that an account is the owner's. */
 export async function noteOwnerAccount(store: Pick<Store, "meta">, accountId: string): Promise<void> {
   await store.meta.setIfAbsent({ key: ownerKey(accountId), value: "1" });
 }
@@ -57,7 +56,7 @@ export type OwnerParts = {
 };
 
 const TOKEN_FILE = "owner-token";
-/** Where services that share a database share the token, sealed: in a pod, each start has a new data directory. */
+/** Services with one database share the token there, sealed: in a pod, each start has a new data directory. */
 const TOKEN_KEY = "owner_token";
 const YEARS_10_MS = 10 * 365 * 86_400_000;
 
@@ -104,7 +103,7 @@ export async function renewOwner(parts: OwnerParts): Promise<Owner> {
   return { projectId, token: renewed.token };
 }
 
-/** The token that another service of the installation has shared; null if there is none. */
+/** Null if no other service has shared it. */
 async function sharedToken({ store, seal }: OwnerParts): Promise<string | null> {
   const sealed = store.kind === "postgres" ? await store.meta.get(TOKEN_KEY) : null;
   return sealed && seal.open(Buffer.from(sealed, "base64"), TOKEN_KEY).toString("utf8");

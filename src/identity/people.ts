@@ -21,15 +21,12 @@ export type PeopleParts = {
   readonly links: Links;
   readonly throttle: SignInThrottle;
   readonly quota: MailQuota;
-  /** Null if the installation sends no mail. */
   readonly post: Post | null;
   readonly clock: Clock;
 };
 
-/** Each project gets a share of the service's resources; creating more projects must not yield all of them. */
+/** Each project gets a share of the service's resources, so a person must not own any number of them. */
 const MAX_OWNED = 200;
-
-/** How many people with the same address are listed. */
 const MAX_LISTED = 20;
 
 /** An address and a password, and the network address that sent them. */
@@ -43,7 +40,7 @@ export class People {
     this.#parts = parts;
   }
 
-  /** Makes the first person, owner of every project; throws `forbidden` for a bad link, or if a person exists. */
+  /** Makes the first person, who owns every project; throws `forbidden` for a bad link, or if a person exists. */
   async setUp(link: string, credentials: Credentials): Promise<SignedIn> {
     const { store, sessions, links } = this.#parts;
     // Checked before the hash, which is expensive.
@@ -80,7 +77,7 @@ export class People {
   /** Ends every other session of the person; throws `unauthorized` when the current password is wrong. */
   async changePassword(
     principal: PersonPrincipal,
-    { current, next, ip }: { readonly current: string; readonly next: string; readonly ip: string },
+    { current, next, ip }: { current: string; next: string; ip: string },
   ): Promise<void> {
     const { sessions, throttle } = this.#parts;
     // Counted before the hash, which is expensive.
@@ -134,9 +131,8 @@ export class People {
     if (!person || person.provenAt !== null) return;
     const { id, email } = person;
     quota.spend("proof", { to: email, by: [id, addressKey(ip)] });
-    mailer.order({
-      make: async () => proofMail(email, `${baseUrl()}/prove#${links.proof({ id, email })}`),
-    });
+    const url = () => `${baseUrl()}/prove#${links.proof({ id, email })}`;
+    mailer.order({ make: async () => proofMail(email, url()) });
   }
 
   /** Verifies the address. Only the person who asked for the link can use it; throws `forbidden`. */
@@ -169,7 +165,6 @@ export class People {
     throw new AppError("not_found", { message });
   }
 
-  /** A new person to store; the address is not verified. */
   async newPerson({ email, password, ip }: Credentials): Promise<Person> {
     const now = this.#parts.clock.now();
     const address = normal(email);
@@ -196,16 +191,10 @@ export class People {
   }
 
   /** Makes a project with the person as its owner; false if the id is taken. Throws `bad_request` for too many. */
-  async createProject(
-    personId: string,
-    project: { readonly id: string; readonly name: string },
-  ): Promise<boolean> {
+  async createProject(personId: string, given: { id: string; name: string }): Promise<boolean> {
     const { store, tokens, clock } = this.#parts;
-    const result = await store.memberships.insertProject({
-      project: { ...project, createdAt: clock.now() },
-      personId,
-      maxOwned: MAX_OWNED,
-    });
+    const project = { ...given, createdAt: clock.now() };
+    const result = await store.memberships.insertProject({ project, personId, maxOwned: MAX_OWNED });
     if (result === "too_many") {
       const message = `A person can own at most ${MAX_OWNED} projects.`;
       throw new AppError("bad_request", { message });
@@ -221,9 +210,7 @@ export class People {
   }
 
   /** Makes a link for the person; the link is null if there is no such person or several. Returns all of them. */
-  async passwordLink(
-    meant: Meant,
-  ): Promise<{ readonly link: string | null; readonly people: readonly Candidate[] }> {
+  async passwordLink(meant: Meant): Promise<{ link: string | null; people: readonly Candidate[] }> {
     const { store, links } = this.#parts;
     const found =
       "email" in meant
@@ -239,12 +226,11 @@ export class People {
   }
 }
 
-/** A person who may be meant by an address. */
 export type Candidate = Pick<Person, "id" | "email" | "provenAt" | "createdAt"> & {
   readonly projectIds: readonly string[];
 };
 
-/** The person an operator means: by address, or by id if several have that address. */
+/** A person by address, or by id if several have that address. */
 export type Meant = { readonly email: string } | { readonly personId: string };
 
 /** An address as it is stored and looked up. */
@@ -252,12 +238,11 @@ export function normal(email: string): string {
   return email.trim().toLowerCase();
 }
 
-/** The same refusal for all invalid links. */
 export function badLink(): AppError {
   return new AppError("forbidden", { message: "The link is invalid, already used, or has expired." });
 }
 
-/** Another account has the same address and password. Only a caller who knows both sees this. */
+/** Another account has the same address and password. Only a caller who knows both gets this error. */
 export function takenPair(): AppError {
   const message =
     "An account with this address and password already exists. Sign in, or choose another password.";

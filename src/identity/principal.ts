@@ -9,9 +9,8 @@ export type AccountPrincipal = {
   readonly role: Role;
   /** For the role `call`; otherwise null. */
   readonly limits: CallLimits | null;
-  /** The caller of the runs that it starts. */
+  /** Of the runs that it starts. */
   readonly caller: RunCaller;
-  /** Epoch milliseconds. */
   readonly expiresAt: number;
 };
 
@@ -24,18 +23,23 @@ export type PersonPrincipal = {
   readonly role: null;
   readonly roles: ReadonlyMap<string, Role>;
   readonly caller: RunCaller;
-  /** Epoch milliseconds. */
   readonly expiresAt: number;
 };
 
-/** Who makes a request. */
+/** The sender of a request. */
 export type Principal = AccountPrincipal | PersonPrincipal;
+
+/** The id of the account or person. */
+export function subjectOf(principal: Principal): string {
+  return principal.projectId === null ? principal.personId : principal.accountId;
+}
 
 export const ROLE_OF_MEMBER: Readonly<Record<MemberRole, Role>> = { owner: "admin", member: "deploy" };
 
 /** Throws `forbidden` unless the principal has the role in the project; an absent project looks the same. */
 export function requireRole(principal: Principal, projectId: string, role: Role): void {
-  const held = principal.projectId === projectId ? principal.role : roleByMembership(principal, projectId);
+  const ofAccount = principal.projectId === projectId ? principal.role : null;
+  const held = principal.projectId === null ? principal.roles.get(projectId) : ofAccount;
   if (!held || ROLES.indexOf(held) < ROLES.indexOf(role)) throw new AppError("forbidden");
 }
 
@@ -44,7 +48,7 @@ export function requireMoreThanCalls({ role }: Principal): void {
   if (role === "call") throw new AppError("forbidden");
 }
 
-/** The person who asks; throws `forbidden` for a service account or without a token. */
+/** Throws `forbidden` for a service account or without a token. */
 export function requirePerson(principal: Principal | null): PersonPrincipal {
   if (principal?.projectId !== null) {
     const message = "Only a person who is signed in can do this, not a service account.";
@@ -53,13 +57,9 @@ export function requirePerson(principal: Principal | null): PersonPrincipal {
   return principal;
 }
 
-function roleByMembership(principal: Principal, projectId: string): Role | undefined {
-  return principal.projectId === null ? principal.roles.get(projectId) : undefined;
-}
-
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
-/** The headers of every 401. */
+/** The header of every 401. */
 export const CHALLENGE = { "www-authenticate": "Bearer" };
 
 /** The token in an Authorization header; throws `unauthorized` without one. */

@@ -11,11 +11,10 @@ const IDLE_MS = 30 * 86_400_000;
 const CROSSING_MS = 10_000;
 const FORM = /^mrr_([\w-]{22})([\w-]{43})$/;
 
-/** The tokens of a person who is signed in. */
 export type SignedIn = {
   readonly personId: string;
   readonly accessToken: string;
-  /** Of the access token; epoch milliseconds. */
+  /** Of the access token. */
   readonly expiresAt: number;
   /** Null if the current one stays valid, or a newer one is already on its way. */
   readonly refreshToken: string | null;
@@ -34,10 +33,7 @@ export class Sessions {
     this.#parts = parts;
   }
 
-  async open(
-    personId: string,
-    kind: PersonSession["kind"],
-  ): Promise<SignedIn & { readonly refreshToken: string }> {
+  async open(personId: string, kind: PersonSession["kind"]) {
     const now = this.#parts.clock.now();
     const id = randomUUID();
     const [family, secret] = [randomText(16), randomText(32)];

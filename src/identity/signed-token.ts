@@ -21,14 +21,8 @@ export type Claims = {
   readonly exp: number;
   /** The session, in a person's token. */
   readonly sid?: string;
-  /** In an end user's token. */
-  readonly endUser?: EndUser;
-};
-
-type EndUser = {
-  readonly user: string;
-  /** The stored hash of the account's own token, with which this one ends. */
-  readonly parentHash: Uint8Array;
+  /** In an end user's token; `parentHash`: the stored hash of the account's own token, with which this one ends. */
+  readonly endUser?: { readonly user: string; readonly parentHash: Uint8Array };
 };
 
 /** A token with a valid signature. */
@@ -36,7 +30,6 @@ export type Reading = {
   readonly claims: Claims;
   readonly keyId: string;
   readonly key: KeyObject;
-  /** All its claims. */
   readonly payload: JsonObject;
 };
 
@@ -59,11 +52,7 @@ export class TokenSigner {
   }
 
   /** `expiresAt`: in epoch milliseconds. */
-  sign(
-    subject: string,
-    expiresAt: number,
-    claims: Readonly<Record<string, string>>,
-  ): { token: string; jti: string } {
+  sign(subject: string, expiresAt: number, claims: Readonly<Record<string, string>>) {
     const { id, privateKey } = this.keys.signingKey;
     const jti = randomUUID();
     const payload = {
@@ -138,7 +127,6 @@ function encode(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** The JSON object in a part; null if there is none. */
 function decode(part: string): JsonObject | null {
   // Not valid base64url; `Buffer` would drop the last letter.
   if (part.length % 4 === 1) return null;

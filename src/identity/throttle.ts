@@ -34,20 +34,17 @@ export class SignInThrottle {
     this.#choosing = new AttemptLimiter(BY_ACCOUNT, clock);
   }
 
-  /** Admits an attempt at that name; the caller then reports its outcome. Throws `too_many_requests`. */
+  /** Admits an attempt; the caller then reports its outcome. Throws `too_many_requests`. */
   enter(account: string, ip: string) {
     const address = addressKey(ip);
     const pair = `${address} ${account}`;
-    const open: Held[] = [
-      [this.#byAddress, address],
-      [this.#byAccount, account],
-    ];
+    const byAddress: Held = [this.#byAddress, address];
+    const open: readonly Held[] = [byAddress, [this.#byAccount, account]];
     const known = this.#known.get(pair);
-    const entry: Held[] = known ? [[this.#byKnown, pair]] : open;
-    const waitMs = take(entry);
-    if (waitMs > 0) throw tooMany(waitMs);
+    const entry: readonly Held[] = known ? [[this.#byKnown, pair]] : open;
+    requireNoWait(take(entry));
     return {
-      /** Reports whose password it was, or null; returns whether the person may sign in. */
+      /** Reports the owner of the password, or null; returns whether the person may sign in. */
       settle: (personId: string | null): boolean => {
         if (known && !(personId !== null && known.has(personId))) {
           // Another person's password: it counts as an attempt from an unknown address.
@@ -64,11 +61,8 @@ export class SignInThrottle {
 
   /** Counts a newly chosen password, which is a guess if it is refused because another person has it. */
   choose(account: string, ip: string): void {
-    const waitMs = take([
-      [this.#byAddress, `choosing ${addressKey(ip)}`],
-      [this.#choosing, account],
-    ]);
-    if (waitMs > 0) throw tooMany(waitMs);
+    const choosing: Held = [this.#byAddress, `choosing ${addressKey(ip)}`];
+    requireNoWait(take([choosing, [this.#choosing, account]]));
   }
 
   #remember(pair: string, personId: string): void {
@@ -101,25 +95,28 @@ function giveBack(held: readonly Held[]): void {
 }
 
 /** Removes the oldest entry if there are more than `max`. */
-function dropOldest(
-  entries: { readonly size: number; keys(): Iterable<string>; delete(key: string): unknown },
-  max: number,
-): void {
-  if (entries.size <= max) return;
+function dropOldest(entries: Map<string, unknown> | Set<string>, max: number): void {
   const [oldest] = entries.keys();
-  if (oldest !== undefined) entries.delete(oldest);
+  if (oldest !== undefined && entries.size > max) entries.delete(oldest);
 }
 
 export function tooMany(waitMs: number): AppError {
   return new AppError("too_many_requests", { headers: { "retry-after": String(Math.ceil(waitMs / 1000)) } });
 }
 
+function requireNoWait(waitMs: number): void {
+  if (waitMs > 0) throw tooMany(waitMs);
+}
+
+/** Takes one attempt; throws `too_many_requests` if none is left. */
+export function spend(limiter: AttemptLimiter, key: string): void {
+  requireNoWait(limiter.take(key));
+}
+
 /** Mails to one address. */
 const TO_ONE = { burst: 3, gapMs: 600_000 };
-/** Mails caused by one project, person or network address; many people may share one. */
+/** Mails caused by one project, person or network address, which many people may share. */
 const BY_ONE = { burst: 50, gapMs: 30_000 };
-
-type Spent = { readonly to: string; readonly by: readonly string[] };
 
 /** Limits the mails that requests cause, whether or not a mail is sent. */
 export class MailQuota {
@@ -132,9 +129,8 @@ export class MailQuota {
   }
 
   /** Counts a mail of a kind; throws `too_many_requests`. */
-  spend(kind: "invitation" | "proof" | "password", { to, by }: Spent): void {
+  spend(kind: "invitation" | "proof" | "password", { to, by }: { to: string; by: readonly string[] }): void {
     const waits = [...by.map((one) => this.#by.take(`${kind} ${one}`)), this.#to.take(`${kind} ${to}`)];
-    const waitMs = Math.max(...waits);
-    if (waitMs > 0) throw tooMany(waitMs);
+    requireNoWait(Math.max(...waits));
   }
 }

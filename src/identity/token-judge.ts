@@ -9,7 +9,7 @@ import type { Claims } from "./signed-token.ts";
 /** The use of an account is recorded at most this often. */
 const USE_NOTED_EVERY_MS = 60_000;
 
-/** Decides what a signed token may do now, from the database. */
+/** Decides from the database what a signed token may do now. */
 export class TokenJudge {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -21,7 +21,6 @@ export class TokenJudge {
     this.#clock = clock;
   }
 
-  /** Null for a token that is no longer valid. */
   async judge(claims: Claims): Promise<Principal | null> {
     return claims.sid === undefined
       ? await this.#judgeAccount(claims)
@@ -84,7 +83,7 @@ export function storedLimits({ callLimits }: Pick<ServiceAccount, "callLimits">)
   return callLimits === null ? null : (JSON.parse(callLimits) as CallLimits);
 }
 
-/** What is stored of a random secret; it needs no salt. */
+/** The stored hash of a random secret; it needs no salt. */
 export function hashSecret(secret: string): Buffer {
   return createHash("sha256").update(secret).digest();
 }

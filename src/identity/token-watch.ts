@@ -63,7 +63,12 @@ export class TokenWatch {
     if (held.isAsking) return;
     held.isAsking = true;
     try {
-      this.#renew(held, await this.#tokens.admit(held.token.token));
+      const token = await this.#tokens.admit(held.token.token);
+      // It may have been released meanwhile.
+      if (!this.#held.has(held)) return;
+      this.#tokens.hold(held.token, false);
+      this.#tokens.hold(token, true);
+      held.token = token;
       this.#check(held);
     } catch (error) {
       // Other errors are ours or the database's; the next look retries.
@@ -71,13 +76,6 @@ export class TokenWatch {
     } finally {
       held.isAsking = false;
     }
-  }
-
-  #renew(held: Held, token: RememberedToken): void {
-    if (!this.#held.has(held)) return;
-    this.#tokens.hold(held.token, false);
-    held.token = token;
-    this.#tokens.hold(token, true);
   }
 
   #check(held: Held): void {

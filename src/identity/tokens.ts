@@ -1,19 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { type Clock, withTimeout } from "../kit/clock.ts";
 import type { CallLimits, Role } from "../model/roles.ts";
-import { AppError } from "../model/errors.ts";
+import { AppError, isInDoubt } from "../model/errors.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
-import { CHALLENGE, type Principal } from "./principal.ts";
+import { CHALLENGE, type Principal, subjectOf } from "./principal.ts";
 import { type Reading, TokenSigner } from "./signed-token.ts";
 import { hashSecret, TokenJudge } from "./token-judge.ts";
 
-type Kept = {
-  readonly token: string;
-  /** How many streams and WebSockets are open with it. */
-  holders: number;
-};
+/** `holders`: how many streams and WebSockets are open with it. */
+type Kept = { readonly token: string; holders: number };
 
 /** How many entries are checked for each new one, so that a memory full of held tokens is not scanned whole. */
 const LOOKED_AT = 16;
@@ -66,7 +63,7 @@ const MAX_REMEMBERED = 10_000;
 const JUDGED_FOR_MS = 5_000;
 /** From this age on, a judgement is renewed in the background, so that a token in use never waits for it. */
 const RECHECK_MS = 2_500;
-/** The database counts as unreachable for this long after a failed query, and after a query has been open for this long. */
+/** The database counts as unreachable for this long after a failed query, or if a query takes longer. */
 const ANSWER_MS = 2_500;
 /** How often a token in use is checked again while the database is unreachable. */
 const ASK_AGAIN_MS = 1_000;
@@ -77,8 +74,7 @@ export type RememberedToken = { readonly token: string; readonly principal: Prin
 
 type Judgement = { readonly principal: Principal; readonly reading: Reading };
 
-type Remembered = {
-  readonly token: string;
+type Remembered = Kept & {
   principal: Principal;
   reading: Reading;
   /** By the monotonic clock. */
@@ -90,10 +86,9 @@ type Remembered = {
   /** The error of the latest query; null if it succeeded. */
   failure: { readonly at: number; readonly error: unknown } | null;
   isVoid: boolean;
-  holders: number;
 };
 
-export type NewAccount = {
+type NewAccount = {
   readonly projectId: string;
   readonly name: string;
   readonly description?: string | null;
@@ -103,7 +98,7 @@ export type NewAccount = {
   readonly expiresAt: number;
 };
 
-export type TokensParts = {
+type TokensParts = {
   readonly store: Store;
   readonly keys: KeyRing;
   readonly instanceId: string;
@@ -155,7 +150,7 @@ export class Tokens {
   async rotate(
     projectId: string,
     accountId: string,
-    { expiresAt: wanted, overlapMs }: { readonly expiresAt: number | null; readonly overlapMs: number },
+    { expiresAt: wanted, overlapMs }: { expiresAt: number | null; overlapMs: number },
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     if (!found) return null;
@@ -184,7 +179,7 @@ export class Tokens {
   async issueForUser(
     projectId: string,
     accountId: string,
-    { user, lifeMs }: { readonly user: string; readonly lifeMs: number },
+    { user, lifeMs }: { user: string; lifeMs: number },
   ): Promise<{ token: string; expiresAt: number } | null> {
     const found = await this.#store.accounts.find({ id: accountId, projectId });
     const now = this.#clock.now();
@@ -228,9 +223,7 @@ export class Tokens {
     this.#judge.startAnew();
     for (const judging of this.#judging) if (judging.subject === subject) judging.isOutdated = true;
     for (const remembered of this.#remembered.all()) {
-      const { principal } = remembered;
-      const held = principal.projectId === null ? principal.personId : principal.accountId;
-      if (held === subject) this.#forget(remembered);
+      if (subjectOf(remembered.principal) === subject) this.#forget(remembered);
     }
   }
 
@@ -271,7 +264,6 @@ export class Tokens {
     return this.recall(token) ?? (await this.verify(token));
   }
 
-  /** Verifies a token; throws `unauthorized`. */
   async verify(token: string): Promise<RememberedToken> {
     const known = this.#remembered.get(token);
     if (known) return await this.#verifyAgain(known);
@@ -369,7 +361,7 @@ export class Tokens {
       this.forgetSubject(accountId);
       return result;
     } catch (error) {
-      if (error instanceof AppError && error.code === "in_doubt") this.forgetSubject(accountId);
+      if (isInDoubt(error)) this.forgetSubject(accountId);
       throw error;
     }
   }

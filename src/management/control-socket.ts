@@ -9,11 +9,9 @@ import { createServer } from "../kit/node-http.ts";
 
 /** The requests of the command line to a running service on the same machine, by name. */
 export type ControlRequests = OperatorRequests & {
-  /** Copies the SQLite database into a new file. */
   readonly copyDatabase: (input: { readonly to: string }) => Promise<unknown>;
   /** The report of a database inspection, and the storage limits. */
   readonly inspectDatabase: () => Promise<unknown>;
-  /** The disk usage. */
   readonly storage: () => Promise<unknown>;
   /** Installs the packages of apps again that are missing. */
   readonly repairEnvironments: () => Promise<unknown>;
@@ -25,12 +23,11 @@ const HEARTBEAT_MS = 2_000;
 export const SILENCE_MS = 15_000;
 const MAX_INPUT_BYTES = 64 * 1024;
 
-/** The control socket's place; only the service's own user can reach it. */
+/** Only the service's own user can reach it. */
 export function controlSocketPath(runtimeDir: string): string {
   return path.join(runtimeDir, "control.sock");
 }
 
-/** The header with the client's key. */
 export const KEY_HEADER = "x-control-key";
 
 /** The clients' key, empty if there is none: an app may connect to the socket, but cannot read this file. */
@@ -67,7 +64,7 @@ export async function openControlSocket(runtimeDir: string, requests: ControlReq
           send(response, 500, { message: error instanceof Error ? error.message : String(error) }),
       );
   });
-  // A copy of a large database takes as long as it takes.
+  // Copying a large database has no time limit.
   server.requestTimeout = 0;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);

@@ -1,22 +1,17 @@
 import type { Operation } from "./api/operation.ts";
-import { appChangeOperations, appOperations, configurationOperations } from "./apps/apps.ts";
-import { buildOperations, deployOperations } from "./apps/deploys.ts";
+import { appChangeOperations, appOperations } from "./apps/apps.ts";
+import { deployOperations } from "./apps/deploys.ts";
 import { logOperations } from "./apps/logs.ts";
 import { installationOperations } from "./installation/installation.ts";
 import type { ManagementParts } from "./parts.ts";
-import {
-  meOperations,
-  myAddressOperations,
-  passwordLinkOperations,
-  signInOperations,
-} from "./people/sign-in.ts";
+import { accountOperations, signInOperations } from "./people/sign-in.ts";
 import { tokenOperations } from "./people/tokens.ts";
-import { invitationLinkOperations, invitationOperations, memberOperations } from "./projects/members.ts";
+import { invitationLinkOperations, memberOperations } from "./projects/members.ts";
 import { auditOperations, projectOperations } from "./projects/projects.ts";
 import { secretOperations } from "./projects/secrets.ts";
 import { serviceAccountOperations } from "./projects/service-accounts.ts";
-import { volumeFileOperations, volumeOperations } from "./projects/volumes.ts";
-import { deliveryOperations, webhookSecretOperations } from "./projects/webhooks.ts";
+import { volumeOperations } from "./projects/volumes.ts";
+import { webhookOperations } from "./projects/webhooks.ts";
 import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";
 import { runOperations } from "./runs/runs.ts";
@@ -27,27 +22,20 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...serviceAccountOperations(parts),
     ...projectOperations(parts),
     ...memberOperations(parts),
-    ...invitationOperations(parts),
     ...appOperations(parts),
     ...runOperations(parts),
     ...logOperations(parts),
     ...figureOperations(parts),
     ...deployOperations(parts),
-    ...buildOperations(parts),
     ...appChangeOperations(parts),
-    ...configurationOperations(parts),
     ...runOnceOperations(parts),
     ...secretOperations(parts),
     ...volumeOperations(parts),
-    ...volumeFileOperations(parts),
-    ...webhookSecretOperations(parts),
-    ...deliveryOperations(parts),
+    ...webhookOperations(parts),
     ...auditOperations(parts),
     ...signInOperations(parts),
     ...invitationLinkOperations(parts),
-    ...passwordLinkOperations(parts),
-    ...meOperations(parts),
-    ...myAddressOperations(parts),
+    ...accountOperations(parts),
     ...tokenOperations(parts),
     ...installationOperations(parts),
   ];

@@ -24,7 +24,6 @@ import type { FileRuns } from "../runs/files/file-runs.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
 import type { Store } from "../store/store.ts";
 
-/** This service as a node. */
 export type OwnNode = {
   readonly id: string;
   /** Null for a service that is alone. */
@@ -41,22 +40,20 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly tokens: Tokens;
   readonly keys: KeyRing;
   readonly clock: Clock;
-  /** The clock that deliveries are written with. */
+  /** The clock of deliveries. */
   readonly steadyClock: Clock;
   readonly build: { readonly version: string; readonly python: string };
-  /** The default project: its accounts and members are the operator's, and its audit log has what the operator does. */
+  /** The default project, whose audit log has the operator's changes. */
   readonly projectId: string;
   readonly dataDir: string;
   readonly publicApiUrl: string | null;
   readonly publicBaseUrl: string | null;
-  /** The gateway's port. */
   readonly apiPort: () => number;
   /** The domain of app hosts; null if the setting is unset. */
   readonly appHosts: string | null;
-  /** Where the built dashboard and the built guide are; by default beside the code. */
+  /** The folders of the built dashboard and guide; by default beside the code. */
   readonly webDir?: string;
   readonly guideDir?: string;
-
   readonly catalog: Catalog;
   readonly deployer: Deployer;
   readonly logBook: LogBook;
@@ -65,18 +62,15 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
   readonly signingSecrets: SigningSecrets;
-  /** Tells the deliverer that a delivery is due. */
+  /** Wakes the deliverer because a delivery is due. */
   readonly wake: () => void;
   /** The status of a project's apps on all nodes, by the app's number; without those of nodes that do not answer. */
   readonly liveStatuses: (projectId: string) => Promise<ReadonlyMap<number, LiveStatus>>;
-
   readonly ownNode: () => OwnNode;
-  /** Which apps this node owns; null for a service that does not share its database. */
+  /** Null for a service that does not share its database. */
   readonly owners: Pick<Owners, "isSure"> | null;
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
-  /** The Python that apps start with. */
   readonly interpreter: Pick<ExecutableCheck, "path" | "isMissing">;
-  /** The walls around apps. */
   readonly isolated: Isolated;
   /** The weakest walls that a remote seat has raised around an app; null if there is none. */
   readonly seatWalls: () => StandingWalls | null;
@@ -84,7 +78,6 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly enforcement: Enforcement;
   /** How much of an app's `network` setting is enforced. */
   readonly network: ReturnType<typeof networkReport>;
-
   readonly journal: { readonly ended: RunTally; readonly waiting: number; readonly lost: number };
   /** The counters of the other recorders that end runs. */
   readonly tallies: readonly RunTally[];

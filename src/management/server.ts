@@ -25,7 +25,6 @@ type ManagementOptions = ManagementParts & {
   readonly host: string;
   readonly port: number;
   readonly limits: ListenerLimits;
-  /** The other nodes; null for a service that is alone. */
   readonly others: Others | null;
   readonly log: Log;
 };
@@ -33,12 +32,11 @@ type ManagementOptions = ManagementParts & {
 /** How long a stop waits for requests in progress; a large download would delay it too long. */
 const CLOSE_MS = 3_000;
 
-/** The management API at `{base_url}`. */
 export class Management {
   readonly #app: FastifyInstance;
   readonly #sockets: Sockets;
   readonly #forwarding: ManagementForwarding | null;
-  /** Takes what other nodes forward. */
+  /** For requests that other nodes forward. */
   readonly peerRoutes: Pick<PeerRoutes, "management" | "managementUpgrade"> = {
     management: (request, response, from) => {
       noteFromPeer(request, from);
@@ -69,15 +67,8 @@ export class Management {
     this.#app = app;
     this.#forwarding = forwarding;
     const { connections, pipelines } = app;
-    this.#sockets = attachLogSockets(app.server, options, {
-      authenticate,
-      forwarding,
-      connections,
-      pipelines,
-      log,
-      clock,
-      appHosts,
-    });
+    const sockets = { authenticate, forwarding, connections, pipelines, log, clock, appHosts };
+    this.#sockets = attachLogSockets(app.server, options, sockets);
   }
 
   static async listen(options: ManagementOptions): Promise<Management> {

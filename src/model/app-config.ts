@@ -1,15 +1,14 @@
-/** What an app's configuration file decides, every default filled in. Times are seconds, sizes bytes. */
+/** An app's configuration with all defaults filled in. Times are seconds, sizes bytes. */
 export type AppConfig = {
   readonly deployment: DeploymentConfig;
   readonly hardware: HardwareConfig;
-  /** What the app has set itself, where that differs from a default. */
   readonly named: NamedValues;
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
   readonly dependencies: DependenciesConfig;
-  /** The app is a server of its own; null for one that offers functions. */
+  /** For a server app; null for one with functions. */
   readonly customRuntime: CustomRuntimeConfig | null;
-  /** The image that was built for this version, for clusters; absent for none. No file says so. */
+  /** The image that was built for this version, for clusters; it is in no configuration file. */
   readonly built?: BuiltImage;
 };
 
@@ -17,26 +16,23 @@ export type AppConfig = {
 export type BuiltImage = {
   /** By its digest. */
   readonly reference: string;
-  /** How the author of its Dockerfile has it start; null where Millrace wrote that. */
-  readonly start: ImageStart | null;
-};
-
-/** `WORKDIR`, `ENV`, and `ENTRYPOINT` with `CMD`. */
-type ImageStart = {
-  readonly folder: string;
-  readonly variables: Readonly<Record<string, string>>;
-  readonly command: readonly string[];
+  /** Its `WORKDIR`, `ENV`, and `ENTRYPOINT` with `CMD`; null if Millrace wrote the Dockerfile. */
+  readonly start: {
+    readonly folder: string;
+    readonly variables: Readonly<Record<string, string>>;
+    readonly command: readonly string[];
+  } | null;
 };
 
 /** Whether an app may use the network; with `egress`, only addresses outside of this one. */
 export type Network = boolean | "egress";
 
 export type DeploymentConfig = {
-  /** Null when the file names no app: then the folder's name is used. */
+  /** Null for the folder's name. */
   readonly name: string | null;
-  /** Null means the service's own. */
+  /** Null for the service's own. */
   readonly pythonVersion: string | null;
-  /** A newer one will not do. */
+  /** A newer one is not accepted. */
   readonly pythonVersionStrict: boolean;
   readonly disableAuth: boolean;
   readonly include: readonly string[];
@@ -44,7 +40,7 @@ export type DeploymentConfig = {
   readonly shellCommands: readonly string[];
   readonly preBuildCommands: readonly string[];
   readonly dockerBaseImageUrl: string | null;
-  /** Without its image or system packages the app is not to run. */
+  /** The app must not run without its image or system packages. */
   readonly requireImage: boolean;
   readonly containerRuntime: "v1" | "v2" | null;
   readonly useUv: boolean;
@@ -66,7 +62,7 @@ export type HardwareConfig = {
   readonly region: string | null;
 };
 
-/** Null for what the app leaves to its default. */
+/** The values that the app has set itself; null for a default. */
 type NamedValues = {
   /** A limit for each replica; the default is a share and no limit. */
   readonly cpu: number | null;
@@ -75,23 +71,18 @@ type NamedValues = {
   readonly templateKeepSeconds: number | null;
 };
 
-/** A Python that an app asks for. */
-export type PythonWish = {
-  /** Such as "3.12", or "3.12.4", whose third number is a wish. */
-  readonly version: string;
-  /** A newer one will not do. */
-  readonly isStrict: boolean;
-};
+/** The Python that an app asks for: "3.12", or "3.12.4", whose third number is a preference. */
+export type PythonWish = { readonly version: string; readonly isStrict: boolean };
 
-/** The Python that a version of an app asks for; null where any will do. */
-export function pythonWish({
-  pythonVersion,
-  pythonVersionStrict,
-}: Pick<DeploymentConfig, "pythonVersion" | "pythonVersionStrict">): PythonWish | null {
-  return pythonVersion === null ? null : { version: pythonVersion, isStrict: pythonVersionStrict };
+/** Null if the app accepts any Python. */
+export function pythonWish(
+  app: Pick<DeploymentConfig, "pythonVersion" | "pythonVersionStrict">,
+): PythonWish | null {
+  const { pythonVersion: version, pythonVersionStrict: isStrict } = app;
+  return version === null ? null : { version, isStrict };
 }
 
-/** Whether that is the name of a GPU, and not the word for none. */
+/** Whether that is the name of a GPU, not the word for none. */
 export function isGpu(compute: string): boolean {
   return compute.toUpperCase() !== "CPU";
 }
@@ -134,7 +125,7 @@ export type ScalingConfig = {
   readonly templateKeepSeconds: number;
 };
 
-/** How much of an app's lines is kept unless it says otherwise. */
+/** How much of an app's lines is kept by default. */
 export const DEFAULT_LOG_BYTES = 500_000_000;
 
 export type LimitsConfig = {

@@ -10,7 +10,7 @@ export type AppDocumentInput = {
   readonly functions: readonly FunctionSignature[];
   /** The app's address, to which a function's name is added. */
   readonly url: string;
-  /** It can be called without a token. */
+  /** Calls need no token. */
   readonly isPublic: boolean;
   /** Unknown arguments are dropped, not refused. */
   readonly ignoresExtra: boolean;
@@ -22,7 +22,7 @@ type Shared = AppDocumentInput & {
   readonly accepted: JsonSchema;
 };
 
-/** Runs have this address: a function of that name cannot be reached. */
+/** The address of runs: a function of that name cannot be called. */
 const TAKEN = "runs";
 const RUN_ID_SCHEMA = { type: "string", format: "uuid" };
 const REQUEST_ID = {

@@ -18,7 +18,7 @@ export type App = {
   readonly updatedAt: number;
 };
 
-/** How long an app wants its results kept, and how much of its lines. */
+/** How long an app's results are kept, and how much of its lines. */
 export type AppRetention = {
   readonly appNumber: number;
   readonly retentionMs: number;
@@ -28,21 +28,19 @@ export type AppRetention = {
 /** Secrets by name: those of a project or of an app. */
 export type SecretMap = Readonly<Record<string, string>>;
 
-/** A JSON Schema, whole in itself: what it refers to is in its own `$defs`. */
+/** A JSON Schema that refers only to its own `$defs`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
-/** One parameter of a callable function. */
 export type Parameter = {
   readonly name: string;
   readonly kind: "named" | "rest";
   readonly required: boolean;
   readonly annotation: string | null;
   readonly default: string | null;
-  /** As far as its type hint and default say; absent if they were not examined. */
+  /** From its type hint and default; absent if they were not examined. */
   readonly schema?: JsonSchema;
 };
 
-/** A function of `main.py` that may be called from outside. */
 export type FunctionSignature = {
   readonly name: string;
   readonly parameters: readonly Parameter[];
@@ -53,11 +51,11 @@ export type FunctionSignature = {
   readonly doc: string | null;
   /** It yields items: a generator, or hinted to return an iterator. */
   readonly streams?: boolean;
-  /** What it returns or, if it streams, each item. */
+  /** The schema of its result or, if it streams, of each item. */
   readonly returns?: JsonSchema;
 };
 
-/** What of a version's scaling can be changed while it serves. */
+/** The settings of a version that can be changed while it serves. */
 export type ScalingOverrides = Partial<
   Pick<
     ScalingConfig,
@@ -65,10 +63,10 @@ export type ScalingOverrides = Partial<
   >
 >;
 
-/** The blobs that a version is kept in, for services that do not have its files; null where there is none. */
+/** A version's blobs, for services that do not have its files; null if there is none. */
 export type VersionBlobs = {
   readonly bundleBlob: string | null;
-  /** The length of that blob; null where it was stored before lengths were, as below. */
+  /** Null if it was stored before lengths were, as below. */
   readonly bundleBytes: number | null;
   readonly environmentBlob: string | null;
   readonly environmentBytes: number | null;
@@ -82,17 +80,16 @@ export type Version = VersionBlobs & {
   readonly appNumber: number;
   /** 1, 2, 3… within the app. */
   readonly number: number;
-  /** As it was deployed, with the overrides over it. */
+  /** As deployed, with the overrides applied. */
   readonly config: AppConfig;
-  /** What was changed since it was deployed. */
   readonly overrides: ScalingOverrides | null;
-  /** The id of the folder that holds `main.py`. Ids name no machine: the host knows where their folders are. */
+  /** The id of the folder with `main.py`; each host has its own path for it. */
   readonly bundle: string;
-  /** Of the bundle's files, where it came from a folder. */
+  /** Of the bundle's files, if it came from a folder. */
   readonly bundleHash: string | null;
-  /** The id of the folder of its installed packages; null when it has none. */
+  /** The id of the folder of its installed packages; null if it has none. */
   readonly environment: string | null;
-  /** Known once a replica has said hello. */
+  /** Null until a replica has reported them. */
   readonly functions: readonly FunctionSignature[] | null;
   readonly createdAt: number;
 };

@@ -28,7 +28,7 @@ export function canBuildMove(from: BuildStatus, to: BuildStatus): boolean {
   return NEXT[from].includes(to);
 }
 
-/** The statuses from which a build may come to that one. */
+/** The statuses before that one. */
 export function buildStatusesBefore(to: BuildStatus): BuildStatus[] {
   return BUILD_STATUSES.filter((from) => canBuildMove(from, to));
 }
@@ -37,22 +37,20 @@ export function isFinalBuild(status: BuildStatus): boolean {
   return NEXT[status].length === 0;
 }
 
-/** One deploy on its way from an upload to a version. Its id is the version's too. */
+/** A deploy. Its id is also that of its version. */
 export type Build = {
   readonly id: string;
   readonly appNumber: number;
   readonly status: BuildStatus;
-  /** The line a person needs when it failed. */
+  /** Why it failed. */
   readonly message: string | null;
   readonly createdAt: number;
   readonly updatedAt: number;
 };
 
-/** What a deploy is doing. */
 export const BUILD_STAGES = ["upload", "extract", "build", "check", "switch"] as const;
 export type BuildStage = (typeof BUILD_STAGES)[number];
 
-/** A line of a build's log. */
 export type BuildLine = {
   /** From 1, without a gap. */
   readonly number: number;

@@ -3,7 +3,7 @@ import type { PayloadBlob } from "./run.ts";
 export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** A run's response on its way to a webhook. There is one per run, and the run's id is its id. */
+/** The sending of a run's response to a webhook; its id is the run's. */
 export type Delivery = {
   readonly id: string;
   readonly appNumber: number;
@@ -11,14 +11,13 @@ export type Delivery = {
   readonly contentType: string | null;
   /** HTTP status of the internal call. */
   readonly runStatus: number;
-  /** Null if it is no longer kept, or if it is in a blob. */
+  /** Null if it is no longer kept, or is in a blob. */
   readonly body: Uint8Array | null;
   readonly bodyBlob?: PayloadBlob;
   readonly sealedSecret: Uint8Array | null;
   readonly state: DeliveryState;
-  /** Made so far. */
   readonly attempts: number;
-  /** When the next attempt is due; null when none is. */
+  /** When the next attempt is due; null if none is. */
   readonly nextAt: number | null;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -27,17 +26,16 @@ export type Delivery = {
 /** A delivery without an attempt yet; `nextAt` says when the first is due. */
 export type NewDelivery = Omit<Delivery, "state" | "attempts" | "updatedAt">;
 
-/** One try at a delivery, as it is kept on record. */
 export type DeliveryAttempt = {
   /** From 1. */
   readonly number: number;
   readonly startedAt: number;
   readonly durationMs: number;
   readonly requestHeaders: Readonly<Record<string, string>>;
-  /** Of the answer; null when there was none. */
+  /** Null if there was no answer. */
   readonly status: number | null;
-  /** Why there was no answer, or why it did not count. */
+  /** Why there was no answer, or why it was not accepted. */
   readonly error: string | null;
-  /** When the next one is due; null when this was the last. */
+  /** Null if this was the last. */
   readonly nextAt: number | null;
 };

@@ -11,7 +11,7 @@ const overloaded = ofType("overloaded_error");
 const ofApp = ofType("app_error");
 const internal = ofType("internal_error");
 
-/** The closed catalogue of what a caller may learn; a test compares it with `docs/errors.md` in both directions. */
+/** All errors that a caller can get; a test compares the list with `docs/errors.md`. */
 export const ERRORS = {
   bad_request: invalid(400, "The request is malformed."),
   invalid_json: invalid(400, "The body is not valid JSON."),
@@ -77,11 +77,11 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** What a caller may learn beyond code and status. */
+/** What an answer may have in addition to code and status. */
 export type ErrorDetail = {
   /** Replaces the catalogue's sentence. */
   readonly message?: string;
-  /** Several faults at once, each on its own. */
+  /** The faults, if there can be several. */
   readonly details?: readonly unknown[];
   readonly headers?: Readonly<Record<string, string>>;
 };
@@ -117,7 +117,7 @@ export function noSuchFunction(names: readonly string[] | undefined): AppError {
   return new AppError("function_not_found", { message });
 }
 
-/** Whether an error leaves open what became of a write. */
+/** Whether an error leaves open whether a write was done. */
 export function isInDoubt(error: unknown): boolean {
   return error instanceof AppError && error.code === "in_doubt";
 }
@@ -142,7 +142,7 @@ export function errorBody(error: AppError, requestId: string): string {
 
 const RETRY_AFTER = { "retry-after": "1" };
 
-/** An error as the whole answer on a connection that ends with it: for what came before there was a request. */
+/** The whole answer on a connection that ends with it, for errors before there is a request. */
 export function rawRefusal(error: AppError, requestId: string): string {
   const body = errorBody(error, requestId);
   const headers = {

@@ -44,8 +44,13 @@ export function compactJson(text: string): string {
 
 /** The members of a JSON object, each with its value as compact JSON; null if the text is no object. */
 export function membersOfJson(text: string): (readonly [name: string, value: string])[] | null {
-  const tokens = readTokens(text);
-  if (tokens?.[0] !== "{") return null;
+  let tokens: string[];
+  try {
+    tokens = [...tokensOf(text)];
+  } catch {
+    return null;
+  }
+  if (tokens[0] !== "{") return null;
   const members: (readonly [string, string])[] = [];
   let depth = 0;
   let start = 1;
@@ -60,14 +65,6 @@ export function membersOfJson(text: string): (readonly [name: string, value: str
     if (token === "}" || token === "]") depth -= 1;
   }
   return members;
-}
-
-function readTokens(text: string): string[] | null {
-  try {
-    return [...tokensOf(text)];
-  } catch {
-    return null;
-  }
 }
 
 /** The signs, strings, numbers and words of JSON text, in order. */

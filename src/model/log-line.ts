@@ -1,9 +1,9 @@
-/** A line that an app printed, in its place in the log. */
+/** A line that an app printed. */
 export type LogLine = {
-  /** The line's time and place in one: see `logIdAt`. */
+  /** It sorts by time: see `logIdAt`. */
   readonly id: string;
   readonly appNumber: number;
-  /** The run that printed it; null if no run did, or if it is unknown. */
+  /** Null if no run printed it, or if the run is unknown. */
   readonly runId: string | null;
   readonly replicaId: string;
   /** 1, 2, 3… within the replica. */
@@ -35,12 +35,12 @@ export function logIdAt(nanoseconds: bigint, tag: string): string {
   return `${time.slice(0, 8)}-${time.slice(8, 12)}-${middle}-${tag.slice(2)}`;
 }
 
-/** When the line was printed, in nanoseconds since 1970. */
+/** The line's time, in nanoseconds since 1970. */
 export function nanosecondsOf(id: string): bigint {
   return BigInt(`0x${id.slice(0, 8)}${id.slice(9, 13)}${id.slice(15, 18)}${id.slice(20, 21)}`);
 }
 
-/** When the line was printed, as RFC 3339 with nine digits of a second. */
+/** The line's time, as RFC 3339 with nine digits of a second. */
 export function timestampOf(id: string): string {
   const nanoseconds = nanosecondsOf(id);
   const date = new Date(Number(nanoseconds / NS_PER_MS)).toISOString();

@@ -1,32 +1,25 @@
-/** What the user's function did with one call. A value, never an exception of ours. */
+/** How a call ended: a value, never an exception of ours. */
 export type Outcome =
   | Returned
-  /** A generator ran to its end; its chunks went before. */
+  /** A generator ran to its end; its chunks were sent before. */
   | { readonly kind: "streamed"; readonly runMs: number }
   | Responded
   /** The app's own server gave no valid answer, or only a part of one. */
   | { readonly kind: "broken"; readonly message: string; readonly runMs: number }
   | Raised
-  /** The arguments did not fit the signature; the function was not entered. */
-  | Misfits
-  /** `main.py` has no callable function of that name; those it has, where they are known. */
+  /** The arguments did not fit the signature; the function was not entered. `more`: how many misfits are not listed. */
+  | { readonly kind: "misfit"; readonly details: readonly Misfit[]; readonly more: number }
+  /** `main.py` has no such function; `functions` are those it has, if known. */
   | { readonly kind: "no_function"; readonly functions?: readonly string[] }
   | Unsendable
-  /** The replica's process ended under the call. */
-  | Died
+  /** The replica's process ended during the call; `isOutOfMemory`: it used up its memory or the host's. */
+  | { readonly kind: "died"; readonly detail: string; readonly isOutOfMemory?: true }
   | { readonly kind: "timed_out"; readonly afterMs: number }
   | { readonly kind: "cancelled" }
   /** The run's arguments are no longer stored: it could not begin. */
   | { readonly kind: "lost"; readonly message: string }
-  /** The call was not served: the app cannot start, its queue is full, or the service is stopping or ended. */
+  /** The app cannot start, its queue is full, or the service is stopping or ended. */
   | Refused;
-
-type Died = {
-  readonly kind: "died";
-  readonly detail: string;
-  /** It was ended because it used up its memory, or the host's. */
-  readonly isOutOfMemory?: true;
-};
 
 export type Returned = {
   readonly kind: "returned";
@@ -37,20 +30,19 @@ export type Returned = {
   readonly runMs: number;
 };
 
-/** The app's own server has answered; its caller, if there is one, has got the body already. */
+/** The app's own server has answered; the caller, if any, already has the body. */
 export type Responded = {
   readonly kind: "responded";
   readonly status: number;
-  /** Null when it named none. */
   readonly contentType: string | null;
-  /** The whole body; null where it was larger than what is kept, or encoded. */
+  /** Null if it was too large to be kept, or encoded. */
   readonly body: Buffer | null;
   readonly runMs: number;
 };
 
 type Raised = {
   readonly kind: "raised";
-  /** A MemoryError is told apart: it is the machine's limit, not the function's logic. */
+  /** A MemoryError has its own code: it is the machine's limit, not the function's logic. */
   readonly code: "app_error" | "out_of_memory";
   /** `Type: text`. */
   readonly message: string;
@@ -65,19 +57,12 @@ export type Refused = {
   readonly retryAfterSeconds?: number;
 };
 
-/** The result cannot be sent: not JSON, too large, or under a status that is none. */
+/** The result cannot be sent: not JSON, too large, or with an invalid status. */
 export type Unsendable = {
   readonly kind: "unsendable";
   readonly code: "result_not_json" | "result_too_large" | "app_error";
   readonly message: string;
   readonly runMs: number;
-};
-
-type Misfits = {
-  readonly kind: "misfit";
-  readonly details: readonly Misfit[];
-  /** How many there are beyond those. */
-  readonly more: number;
 };
 
 /** One argument that does not fit, for the `details` of a 422. */

@@ -1,14 +1,13 @@
-/** What an account may do: each role includes the one before; `call` only named apps, and its own runs. */
+/** Each role includes the one before; `call` may only call named apps, and see its own runs. */
 export const ROLES = ["call", "run", "deploy", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** What a person is in a project. */
 export const MEMBER_ROLES = ["owner", "member"] as const;
 export type MemberRole = (typeof MEMBER_ROLES)[number];
 
-/** What an account of role `call`, and every token of its end users, is limited to. */
+/** The limits of an account of role `call`, and of the tokens of its end users. */
 export type CallLimits = {
-  /** The names of the apps that it may call. */
+  /** The names of apps. */
   readonly apps: readonly string[];
   /** Null: every function. A server app has no functions, so an account that names some may not call it. */
   readonly functions: readonly string[] | null;

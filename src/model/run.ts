@@ -1,22 +1,19 @@
 export const RUN_STATES = ["queued", "running", "success", "failure", "cancelled"] as const;
 export type RunState = (typeof RUN_STATES)[number];
 
-/**
- * Every legal move; no other write changes a state. A run is first stored as queued, as running by its node, or ended.
- */
+/** Every legal change of a stored state. A run is first stored as queued, as running by its node, or ended. */
 export const RUN_MOVES = {
-  /** A service takes it, to execute it. */
+  /** A service takes it to execute it. */
   claim: { from: "queued", to: ["running"] },
-  /** Its claimer records its end. */
+  /** The service with the claim records its end. */
   finish: { from: "running", to: ["success", "failure", "cancelled"] },
-  /** Its replica or the service ended under it: it waits again. */
+  /** Its replica or the service ended: it waits again. */
   release: { from: "running", to: ["queued"] },
   /** It ends without having begun. */
   drop: { from: "queued", to: ["failure", "cancelled"] },
 } as const satisfies Record<string, { readonly from: RunState; readonly to: readonly RunState[] }>;
 export type RunMove = keyof typeof RUN_MOVES;
 
-/** The states that are not final. */
 export const UNFINISHED: readonly RunState[] = RUN_STATES.filter((state) =>
   Object.values(RUN_MOVES).some(({ from }) => from === state),
 );
@@ -35,9 +32,8 @@ export function requireMove(move: RunMove, to: RunState): void {
 export const WEBHOOK_STATES = ["none", "pending", "delivered", "failed"] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
-/** Who asked for a run. */
+/** The account or person that asked for a run. */
 export type RunCaller = {
-  /** A service account or a person. */
   readonly accountId: string;
   /** The end user of the account that the token was made for; null for the account itself. */
   readonly user: string | null;
@@ -52,13 +48,12 @@ export type Run = {
   readonly functionName: string;
   readonly method: string;
   readonly isAsync: boolean;
-  /** It asks for a WebSocket. */
   readonly isWebSocket: boolean;
   readonly state: RunState;
   /** HTTP status of the internal synchronous call; null while unfinished and when cancelled. */
   readonly statusCode: number | null;
   readonly attempt: number;
-  /** How often the service itself ended under it. */
+  /** How often the service ended during it. */
   readonly interruptions: number;
   readonly createdAt: number;
   readonly startedAt: number | null;
@@ -76,18 +71,17 @@ export type Run = {
   readonly errorMessage: string | null;
   /** Of an exception in the user's code. */
   readonly errorTraceback: string | null;
-  /** From acceptance to hand-over to a replica. */
+  /** From acceptance until a replica got it. */
   readonly queueMs: number | null;
   /** Inside the user's function. */
   readonly runMs: number | null;
-  /** From acceptance to the end. */
   readonly responseMs: number | null;
   /** Bytes of bodies or WebSocket frames; null for a function, and if the server was not reached. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
 };
 
-/** What a stored run is found by. */
+/** The key of a stored run. */
 export type RunKey = Pick<Run, "appNumber" | "id">;
 
 /** The properties that are fixed before a run is accepted. */
@@ -103,7 +97,6 @@ type RunOrigin = {
   readonly webhook: { readonly endpoint: string } | null;
 };
 
-/** Of a run that has not begun. */
 export const NOT_BEGUN = {
   statusCode: null,
   attempt: 1,
@@ -122,10 +115,9 @@ export const NOT_BEGUN = {
   responseBytes: null,
 } as const satisfies Partial<Run>;
 
-/** How far a run has come. */
 type RunProgress = Pick<Run, keyof typeof NOT_BEGUN | "isAsync" | "state" | "createdAt">;
 
-/** A run's record: every one that is not read from the store is made here. Field by field, as a spread is slow. */
+/** Makes every record that is not read from the store. Field by field, because a spread is slow. */
 export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
   const { target, webhook, caller } = origin;
   const { createdAt, startedAt, completedAt } = progress;
@@ -163,26 +155,25 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
   };
 }
 
-/** Who asked for a stored run; null if that is not known. */
+/** Null if it is not known. */
 export function callerOf({ accountId, user }: Pick<Run, "accountId" | "user">): RunCaller | null {
   return accountId === null ? null : { accountId, user };
 }
 
-/** Whether it was this caller who asked for the run. */
 export function isCallerOf({ accountId, user }: RunCaller, run: Pick<Run, "accountId" | "user">): boolean {
   return run.accountId === accountId && run.user === user;
 }
 
-/** How a run ended, where its own code did not say so. */
+/** How a run ended if its code did not decide that. */
 export type RunFate = Pick<Run, "state" | "statusCode" | "errorCode" | "errorMessage">;
 
-/** The record of a run that came to its end at that time. */
+/** The record of a run that ended at that time. */
 export function endRun(run: Run, fate: RunFate, now: number): Run {
   const responseMs = Math.max(0, now - run.createdAt);
   return { ...run, ...fate, completedAt: now, updatedAt: now, responseMs };
 }
 
-/** The record of a run as it was before its end. */
+/** The record as it was before the run's end. */
 export function withoutEnd(run: Run): Run {
   return {
     ...run,
@@ -198,12 +189,11 @@ export function withoutEnd(run: Run): Run {
   };
 }
 
-/** The hash and the size of a blob. */
 export type PayloadBlob = { readonly hash: string; readonly bytes: number };
 
-/** What is stored of a run in addition to its record. */
+/** The data of a run that is stored in addition to its record. */
 export type Payload = {
-  /** The arguments as they came; null if they are not kept, or are in a blob. */
+  /** The arguments, unchanged; null if they are not kept, or are in a blob. */
   readonly input: Uint8Array | null;
   readonly inputBlob?: PayloadBlob;
   /** The body of the response, byte for byte; null if there is none yet, it is not kept, or it is in a blob. */
@@ -224,15 +214,11 @@ export type TranscriptPart = {
   readonly bytes: Uint8Array;
 };
 
-/** A piece of a transcript, with the run that it belongs to. */
 export type RunPart = RunKey & TranscriptPart;
 
-/** How many runs of an app came to each state. */
-type RunCounts = Record<RunState, number>;
-
-/** Counts runs by app and by the state they ended in, since it was made. */
+/** Counts runs by app and final state, since it was made. */
 export class RunTally {
-  readonly byApp = new Map<number, RunCounts>();
+  readonly byApp = new Map<number, Record<RunState, number>>();
 
   add(appNumber: number, state: RunState): void {
     const none = { queued: 0, running: 0, success: 0, failure: 0, cancelled: 0 };
@@ -242,12 +228,12 @@ export class RunTally {
   }
 }
 
-/** The name that a file run has in place of a function's: `FILE`, or `FILE::FUNCTION`, as people write it. */
+/** The name of a file run in place of a function's: `FILE` or `FILE::FUNCTION`. */
 export function fileRunName(fileName: string, functionName: string | null): string {
   return functionName === null ? fileName : `${fileName}::${functionName}`;
 }
 
-/** Whether the run is a file run: no function's name has a dot, and the name of a file to run always has. */
+/** A function's name has no dot; that of a file run always has one. */
 export function isFileRun({ functionName }: { readonly functionName: string }): boolean {
   return functionName.includes(".");
 }

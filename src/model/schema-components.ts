@@ -2,7 +2,7 @@ import type { JsonSchema } from "./app.ts";
 
 const LOCAL = "#/$defs/";
 const COMPONENT = "#/components/schemas/";
-/** Deeper than any type a person writes; the walk must end on what a replica makes up. */
+/** Deeper than any type in a program, because a replica may send any schema. */
 const MAX_DEPTH = 100;
 /** Keywords that hold one schema, a list of them, or one for each name. */
 const SINGLE = new Set([
@@ -21,7 +21,7 @@ const SINGLE = new Set([
 const LISTS = new Set(["allOf", "anyOf", "oneOf", "prefixItems"]);
 const MAPS = new Set(["properties", "patternProperties", "dependentSchemas"]);
 
-/** A `$ref` as it is to be; undefined leaves it out. */
+/** The new `$ref`; undefined leaves it out. */
 type Rename = (ref: string) => string | undefined;
 
 /**
@@ -33,7 +33,6 @@ export class SchemaComponents {
   /** By name, as text to compare. */
   readonly #texts = new Map<string, string>();
 
-  /** All of them, by name. */
   all(): Record<string, unknown> {
     return Object.fromEntries(this.#schemas);
   }

@@ -15,10 +15,7 @@ const HIDDEN = "[\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\
 const HIDDEN_ONE = new RegExp(HIDDEN, "u");
 const HIDDEN_EACH = new RegExp(`${NEEDED.join("|")}|(${HIDDEN})`, "gu");
 
-/**
- * The names of the first controls, in the order of their codes. Their pictures, such as U+241B, are missing in many
- * fonts.
- */
+/** The names of the first controls, by code. Many fonts lack their pictures, such as U+241B. */
 const CONTROLS = (
   "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI " +
   "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
@@ -52,13 +49,12 @@ export function splitHidden(given: string, kind: "name" | "lines"): readonly (st
   return parts;
 }
 
-/** The same as one text, with such characters as `<U+202E>`. */
+/** The same as one text, with such characters shown as `<U+202E>`. */
 export function visibleText(text: string, kind: "name" | "lines" = "name"): string {
   if (!HIDDEN_ONE.test(text)) return text;
   return splitHidden(text, kind).map(partText).join("");
 }
 
-/** A part in plain text. */
 export function partText(part: string | HiddenCharacter): string {
   return typeof part === "string" ? part : `<${part.shown}>`;
 }

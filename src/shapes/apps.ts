@@ -20,17 +20,16 @@ export const APP = z.object({
   maxReplicaCount: NUMERAL,
   responseGracePeriodSeconds: NUMERAL,
   status: STATUS,
-  /** Why its latest replica could not start, as long as none is ready. */
+  /** Why its latest replica could not start; null once one is ready. */
   startFailure: z.nullish(z.string()),
   lastBuildStatus: z.nullable(z.string()),
   latestBuildId: z.nullable(z.string()),
-  /** The app's own host, where `app_hosts` gives it one. */
+  /** The app's own host, if `app_hosts` gives it one. */
   host: z.nullish(z.string()),
 });
 export type AppRecord = z.infer<typeof APP>;
 export type AppStatus = AppRecord["status"];
 
-/** A project's apps. */
 export const APPS = z.array(z.pick(APP, { id: true, status: true, createdAt: true, updatedAt: true }));
 export type AppBrief = z.infer<typeof APPS>[number];
 
@@ -68,6 +67,7 @@ const VALUE = z.union([
 ]);
 export type ConfigValue = z.infer<typeof VALUE>;
 
+/** A key of an app's configuration with its current and its deployed value. */
 const ENTRY = z.object({
   key: z.string(),
   value: VALUE,
@@ -76,10 +76,8 @@ const ENTRY = z.object({
   takes: z.string(),
   meaning: z.string(),
 });
-/** A key of an app's configuration with its current and its deployed value. */
 export type ConfigEntry = z.infer<typeof ENTRY>;
 
-/** An app's configuration. */
 export const CONFIGURATION = z.object({
   buildId: z.uuid(),
   version: z.int(),
@@ -96,7 +94,6 @@ export type Scaling = {
   readonly responseGracePeriodSeconds: number;
 };
 
-/** The hardware of this installation. */
 export const HARDWARE = z.array(
   z.object({
     name: z.string(),
@@ -107,22 +104,18 @@ export const HARDWARE = z.array(
   }),
 );
 
-/** News for clients. */
 export const NOTIFICATIONS = z.array(z.object({ message: z.string() }));
 
 const JSON_SCHEMA = z.record(z.string(), z.unknown());
 
+const contentOf = <Value extends z.core.$ZodType>(value: Value) =>
+  z.object({ content: z.optional(z.record(z.string(), value)) });
+
 const OPERATION = z.object({
   summary: z.optional(z.string()),
   description: z.optional(z.string()),
-  requestBody: z.optional(
-    z.object({
-      content: z.optional(z.record(z.string(), z.object({ schema: z.optional(JSON_SCHEMA) }))),
-    }),
-  ),
-  responses: z.optional(
-    z.record(z.string(), z.object({ content: z.optional(z.record(z.string(), z.unknown())) })),
-  ),
+  requestBody: z.optional(contentOf(z.object({ schema: z.optional(JSON_SCHEMA) }))),
+  responses: z.optional(z.record(z.string(), contentOf(z.unknown()))),
 });
 
 /** The parts of an app's own OpenAPI document that are needed to call its functions. */

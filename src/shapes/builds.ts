@@ -5,28 +5,23 @@ import { TIMESTAMP } from "./common.ts";
 
 const STATUS = z.enum(BUILD_STATUSES);
 
-/** A build: a deploy on its way, or how it ended. */
+/** A deploy in progress, or its outcome. */
 export const BUILD = z.object({ id: z.uuid(), status: STATUS, createdAt: TIMESTAMP, updatedAt: TIMESTAMP });
 export type BuildRecord = z.infer<typeof BUILD>;
 
-/** An app's builds. */
 export const BUILDS = z.array(
   z.extend(BUILD, {
-    /** The line a person needs when it failed. */
+    /** Why it failed. */
     message: z.nullable(z.string()),
-    /** The number of the version it made; null when there is none to put back. */
+    /** The number of its version; null if there is none to roll back to. */
     version: z.nullable(z.int()),
-    /** Calls go to its version. */
     isServing: z.boolean(),
   }),
 );
 export type ListedBuild = z.infer<typeof BUILDS>[number];
 
 const LINE = z.object({ id: z.uuid(), createdAt: TIMESTAMP, log: z.string() });
-/** A line of a build's log. */
-export type BuildLineRecord = z.infer<typeof LINE>;
 
-/** A build's log so far. */
 export const BUILD_LOG = z.object({ logs: z.array(LINE), status: STATUS });
 
 /** A line of a build's log as `/ws-build-logs` sends it. */
@@ -45,7 +40,7 @@ export const BUILD_FRAME = z.object({
 });
 export type BuildFrame = z.infer<typeof BUILD_FRAME>;
 
-/** A deploy that has begun, and where its bundle is sent. */
+/** A deploy that has begun, and the URL for its bundle. */
 export const BEGUN_DEPLOY = z.object({
   buildId: z.uuid(),
   status: STATUS,
@@ -55,21 +50,19 @@ export const BEGUN_DEPLOY = z.object({
   dashboardUrl: z.url(),
 });
 
-/** The result of a dry run. */
 export const DRY_RUN = z.object({
   app: z.string(),
-  /** The project has no such app yet. */
+  /** The project does not have the app yet. */
   isNew: z.boolean(),
   plan: z.array(z.string()),
   warnings: z.array(z.string()),
-  /** Why it would fail; empty if nothing is known that would make it. */
+  /** Why it would fail, as far as is known. */
   problems: z.array(z.string()),
 });
 
-/** A bundle that has arrived. */
 export const UPLOADED_BUNDLE = z.object({ buildId: z.uuid() });
 
-/** A line of the answer to a deploy in one call: the build's log, and at last how it ended. */
+/** A line of the answer to a deploy in one call: a line of the build's log or, at the end, its outcome. */
 export const DEPLOY_LINE = z.union([
   z.object({ log: z.string(), stream: z.string(), stage: z.string(), createdAt: z.string() }),
   z.object({ build: BUILD, endpoint: z.string(), message: z.nullable(z.string()) }),

@@ -3,24 +3,17 @@ import * as z from "zod/mini";
 /** A time as the API shows it: RFC 3339, UTC. */
 export const TIMESTAMP = z.iso.datetime();
 
-/** A time with nine digits of a second, as lines of logs have it. */
+/** The same with nine digits of a second, for lines of logs. */
 export const EXACT_TIMESTAMP = z.iso.datetime({ precision: 9 });
 
-/** Why a run failed. */
 export const FAULT = z.object({ code: z.string(), message: z.string() });
-
-/** An empty answer. */
 export const DONE = z.object({});
-
-/** The id of the object. */
 export const ID = z.object({ id: z.string() });
 
 export const MAX_TOKEN_CHARS = 1000;
-
 /** The start of a list's next page; opaque to callers, empty at the end. */
 export const NEXT_TOKEN = z.string().check(z.maxLength(MAX_TOKEN_CHARS));
 
-/** A list in pages. */
 export function pagesOf<Entry extends z.core.$ZodType>(entry: Entry) {
   return z.object({ items: z.array(entry), nextToken: NEXT_TOKEN });
 }

@@ -5,7 +5,7 @@ import { ID, TIMESTAMP, pagesOf } from "./common.ts";
 const DELIVERY = z.object({
   id: z.uuid(),
   projectId: z.string(),
-  /** Null once the app is deleted. */
+  /** Null if the app is deleted. */
   modelId: z.nullable(z.string()),
   url: z.string(),
   contentType: z.nullable(z.string()),
@@ -28,28 +28,22 @@ const ATTEMPT = z.object({
   error: z.nullable(z.string()),
   nextAt: z.nullable(TIMESTAMP),
 });
-/** One try at a delivery. */
 export type AttemptRecord = z.infer<typeof ATTEMPT>;
 
-/** A project's deliveries, a page of them. */
 export const DELIVERIES = pagesOf(DELIVERY);
 
 const WITH_ATTEMPTS = z.extend(DELIVERY, { attempts: z.array(ATTEMPT) });
 export type DeliveryDetail = z.infer<typeof WITH_ATTEMPTS>;
-
-/** One delivery with its attempts. */
 export const ONE_DELIVERY = z.object({ item: WITH_ATTEMPTS });
 
-/** How many deliveries are on their way again. */
+/** How many deliveries are sent again. */
 export const REDELIVERED = z.object({ redelivered: z.int() });
 
 const SECRET = z.extend(ID, { createdAt: TIMESTAMP });
 /** A secret that signs deliveries, without its value. */
 export type SigningSecretRecord = z.infer<typeof SECRET>;
-
-/** The signing secrets in use. */
 export const SIGNING_SECRETS = z.array(SECRET);
 
-/** A new signing secret with its value, which is shown once. */
+/** With its value, which is shown once. */
 export const NEW_SIGNING_SECRET = z.extend(SECRET, { secret: z.string() });
 export type NewSigningSecret = z.infer<typeof NEW_SIGNING_SECRET>;

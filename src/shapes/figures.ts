@@ -6,8 +6,8 @@ const MS = z.number().check(z.gte(0));
 
 /** The span that was counted, in whole steps. */
 const SPAN = z.object({ from: TIMESTAMP, to: TIMESTAMP, stepMs: z.int() });
-export type SpanRecord = z.infer<typeof SPAN>;
 
+/** Runs by state, with percentiles of their response times. */
 const RUNS = z.object({
   queued: COUNT,
   running: COUNT,
@@ -19,8 +19,6 @@ const RUNS = z.object({
   p95Ms: z.nullable(MS),
   p99Ms: z.nullable(MS),
 });
-/** Runs by state, with percentiles of their response times. */
-export type RunFiguresRecord = z.infer<typeof RUNS>;
 
 const REPLICAS = z.object({ starting: COUNT, ready: COUNT, draining: COUNT });
 export type ReplicaCounts = z.infer<typeof REPLICAS>;
@@ -35,6 +33,7 @@ const FAILURE = z.object({
 export type FailureRecord = z.infer<typeof FAILURE>;
 
 const VERSION = z.object({ number: z.int(), buildId: z.string() });
+
 /** Statistics of runs over time, and the current state. */
 export const FIGURES = z.extend(SPAN, {
   steps: z.array(z.extend(RUNS, { at: TIMESTAMP })),
@@ -49,7 +48,7 @@ export const FIGURES = z.extend(SPAN, {
     version: z.nullable(VERSION),
   }),
   lastFailures: z.array(FAILURE),
-  /** There were too many runs to look at: only those since `completeSince` are counted. */
+  /** There were too many runs: only those since `completeSince` are counted. */
   isPartial: z.boolean(),
   completeSince: TIMESTAMP,
 });
@@ -62,8 +61,7 @@ const TRAFFIC_OF_APP = z.object({
   runs: z.array(COUNT),
   failures: z.array(COUNT),
 });
-/** How much an app was called, step by step; without any call the lists are empty. */
+/** An app's calls, step by step; the lists are empty if there were none. */
 export type AppTraffic = z.infer<typeof TRAFFIC_OF_APP>;
 
-/** Each app's runs over time, its version and its replicas. */
 export const TRAFFIC = z.extend(SPAN, { items: z.array(TRAFFIC_OF_APP) });

@@ -1,11 +1,9 @@
 import * as z from "zod/mini";
 import { TIMESTAMP } from "./common.ts";
 
-/** What the dashboard's page needs to know about the service. */
+/** The data about the service that the dashboard's page contains. */
 export const INSTALLATION = z.object({
-  /** Where apps are called. */
   apiUrl: z.string(),
-  /** The release. */
   version: z.string(),
   sendsMail: z.boolean(),
 });
@@ -26,12 +24,12 @@ export const ESCAPE_REPORT = z.object({
   real: LEVEL,
   tried: COUNT,
   stopped: COUNT,
-  /** Attacks that should have been stopped and were not; the first of them. */
+  /** The first attacks that should have been stopped and were not. */
   failures: z.array(NAME).check(z.maxLength(50)),
 });
 export type EscapeReport = z.infer<typeof ESCAPE_REPORT>;
 
-/** Something that apps are held to, or would be if the host had the means. */
+/** A restriction of apps. */
 const RULE = z.object({
   name: z.string(),
   isEnforced: z.boolean(),
@@ -60,19 +58,15 @@ export const NODE = z.object({
   state: NODE_STATE,
   /** Whether it sent this answer. */
   isSelf: z.boolean(),
-  /** How many it owns. */
   apps: COUNT,
-  /** How many its replicas were executing a moment ago. */
+  /** How many its replicas execute. */
   runs: COUNT,
   startedAt: TIMESTAMP,
-  /** The version of its release. */
   release: z.string(),
-  /** Always empty: there were labels once, and clients may read them. */
+  /** Always empty; clients may read them. */
   labels: z.record(z.string(), z.string()),
   cpus: z.number(),
   memoryBytes: z.number(),
 });
 export type NodeRecord = z.infer<typeof NODE>;
-
-/** All services of the installation. */
 export const NODES = z.array(NODE);

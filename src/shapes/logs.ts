@@ -14,10 +14,8 @@ const LINE = z.object({
   stream: z.enum(LOG_STREAMS),
   timestamp: EXACT_TIMESTAMP,
 });
-/** A line that an app printed. */
 export type LogLineRecord = z.infer<typeof LINE>;
 
-/** Some lines of an app's log. */
 export const LOG_PAGE = z.object({
   logs: z.array(LINE),
   nextPageToken: z.nullable(NEXT_TOKEN),
@@ -36,4 +34,3 @@ export type LogFrame = z.infer<typeof LOG_FRAME>;
 
 /** A line as `/ws-logs` sends it with `withStream=true`. */
 export const LOG_FRAME_WITH_STREAM = z.extend(LOG_FRAME, { stream: z.enum(LOG_STREAMS) });
-export type LogFrameWithStream = z.infer<typeof LOG_FRAME_WITH_STREAM>;

@@ -4,28 +4,22 @@ import { ID, TIMESTAMP } from "./common.ts";
 
 const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
-/** A project. */
 export const PROJECT = z.object({ id: z.string(), name: z.string() });
 export type ProjectRecord = z.infer<typeof PROJECT>;
 
-/** A member of a project. */
 export const MEMBER = z.object({
   personId: z.string(),
-  /** A label, until it is proven. */
+  /** A label until it is verified. */
   email: z.string(),
   isProven: z.boolean(),
   role: MEMBER_ROLE,
 });
-export type MemberRecord = z.infer<typeof MEMBER>;
 
-/** A project's members. */
 export const MEMBERS = z.array(z.extend(MEMBER, { createdAt: TIMESTAMP }));
 export type ListedMember = z.infer<typeof MEMBERS>[number];
 
-/** A removed member. */
 export const REMOVED_MEMBER = z.object({ personId: z.string() });
 
-/** An open invitation. */
 export const INVITATION = z.object({
   id: z.string(),
   /** The intended recipient; anyone with the link can use it. */
@@ -34,14 +28,11 @@ export const INVITATION = z.object({
   /** A person or a service account. */
   invitedBy: z.string(),
   isMailed: z.boolean(),
-  /** When the mail server took it. */
   mailedAt: z.nullable(TIMESTAMP),
   createdAt: TIMESTAMP,
   expiresAt: TIMESTAMP,
 });
 export type InvitationRecord = z.infer<typeof INVITATION>;
-
-/** A project's open invitations. */
 export const INVITATIONS = z.array(INVITATION);
 
 /** A new invitation; its link is shown here or mailed, once. */
@@ -53,37 +44,33 @@ export const OFFER = z.object({
   projectId: z.string(),
   projectName: z.string(),
   role: MEMBER_ROLE,
-  /** Whom it was meant for, as the inviter wrote it. */
+  /** The intended recipient, as the inviter wrote it. */
   email: z.string(),
   expiresAt: TIMESTAMP,
 });
 export type OfferRecord = z.infer<typeof OFFER>;
 
-/** The project that was joined. */
 export const JOINED = z.object({ projectId: z.string(), role: MEMBER_ROLE });
 
 /** The answer to a sign-in; the refresh token is a cookie. */
 export const SIGNED_IN = z.object({ personId: z.string(), accessToken: z.string(), expiresAt: TIMESTAMP });
 export type SignedInRecord = z.infer<typeof SIGNED_IN>;
 
-/** The answer to a sign-up with an invitation link. */
 export const SIGNED_UP = z.extend(SIGNED_IN, { projectId: z.string() });
 
-/** The person who asks, and their projects. */
+/** The caller and their projects. */
 export const ME = z.object({
   id: z.string(),
   email: z.string(),
-  /** Whether mail has shown that the address is theirs. */
+  /** Whether the address was verified by mail. */
   isProven: z.boolean(),
-  /** Whether they run the installation, and may make links that set others' passwords. */
+  /** Whether they are an operator of the installation. */
   isOperator: z.boolean(),
   projects: z.array(z.extend(PROJECT, { role: MEMBER_ROLE })),
 });
 
-/** The address of the person who asks. */
 export const MY_ADDRESS = z.object({ email: z.string() });
 
-/** Where a person is signed in. */
 export const SESSIONS = z.array(
   z.extend(ID, {
     kind: z.enum(["browser", "device"]),
@@ -95,7 +82,7 @@ export const SESSIONS = z.array(
 );
 export type SessionRecord = z.infer<typeof SESSIONS>[number];
 
-/** A link that sets a password, and whom it is for. */
+/** A link that sets a password, and the people with the address. */
 export const PASSWORD_LINK = z.object({
   /** Null if no person, or several, have the address. */
   url: z.nullable(z.string()),
@@ -110,7 +97,6 @@ export const PASSWORD_LINK = z.object({
   ),
 });
 
-/** The caller's projects. */
 export const PROJECTS = z.array(PROJECT);
 
 const CODES = z.object({
@@ -132,10 +118,9 @@ export const DEVICE_TOKENS = z.object({ accessToken: z.string(), refreshToken: z
 /** A new access token for a device's refresh token. */
 export const REFRESHED_TOKEN = z.object({ access_token: z.string() });
 
-/** Either. */
 export const TOKENS = z.union([DEVICE_TOKENS, REFRESHED_TOKEN]);
 
-/** In OAuth's own form, which the clients of this exchange read. */
+/** In OAuth's own form. */
 export const TOKEN_REFUSAL = z.object({
   error: z.enum(["authorization_pending", "expired_token", "invalid_grant"]),
 });

@@ -22,24 +22,20 @@ const ACCOUNT = z.object({
 });
 export type AccountRecord = z.infer<typeof ACCOUNT>;
 
-/** A service account as lists show it. */
 export const LISTED_ACCOUNT = z.extend(ACCOUNT, {
   lastUsedAt: z.nullable(TIMESTAMP),
   revokedAt: z.nullable(TIMESTAMP),
 });
 export type ListedAccount = z.infer<typeof LISTED_ACCOUNT>;
-
-/** A project's service accounts. */
 export const ACCOUNTS = z.array(LISTED_ACCOUNT);
 
-/** A service account and its token, the one time that it is shown. */
+/** The only answer that shows the account's token. */
 export const ACCOUNT_WITH_TOKEN = z.extend(ACCOUNT, { token: z.string() });
 export type AccountWithToken = z.infer<typeof ACCOUNT_WITH_TOKEN>;
 
-/** A token for an end user, the one time that it is shown. */
+/** A token for an end user; it is shown only once. */
 export const USER_TOKEN = z.object({ token: z.string(), expiresAt: TIMESTAMP });
 
-/** The name of a secret. */
 export const SECRET_NAME = /^[A-Za-z0-9_.-]{1,253}$/;
 const MAX_VALUE_CHARS = 64 * 1024;
 
@@ -63,22 +59,16 @@ export type FileEntry = z.infer<typeof FILE_ENTRY>;
 /** The entries of a folder of the persistent storage. */
 export const FILES = z.array(FILE_ENTRY);
 
-/** An upload that has begun; each part is sent to its own address. */
+/** An upload that has begun, with a URL for each part. */
 export const BEGUN_UPLOAD = z.object({
   upload_id: z.string(),
   parts: z.array(z.object({ part_number: z.int(), url: z.url() })),
 });
 
-/** A part that has arrived. */
 export const STORED_PART = z.object({ etag: z.string() });
-
-/** A file whose parts have become one. */
 export const COMPLETED_FILE = z.object({ file_path: z.string(), size_bytes: z.nullable(z.int()) });
-
-/** Where a file can be read for a while. */
+/** A URL that works for a while. */
 export const OFFERED_FILE = z.object({ url: z.url() });
-
-/** A removed file or folder. */
 export const REMOVED_FILE = z.object({ file_path: z.string() });
 
 const AUDIT_ENTRY = z.object({
@@ -93,8 +83,7 @@ const AUDIT_ENTRY = z.object({
   ip: z.string(),
   requestId: z.string(),
 });
-/** One change of a project. */
 export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
 
-/** Every change in a project, a page of them. */
+/** A page of the changes in a project. */
 export const AUDIT = pagesOf(AUDIT_ENTRY);

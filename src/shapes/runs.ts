@@ -3,7 +3,7 @@ import { isFileRun, type Run, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts
 import { appId } from "../model/names.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
 
-/** A run as both planes show it. Field names and shapes are exact: existing clients read them. */
+/** A run as both planes show it. Existing clients read it: names and shapes must not change. */
 export const RUN = z.object({
   id: z.uuid(),
   projectId: z.string(),
@@ -36,29 +36,25 @@ export const RUN = z.object({
   totalResponseTimeMs: z.nullable(z.int()),
   requestBytes: z.nullable(z.int()),
   responseBytes: z.nullable(z.int()),
-  /** Of an end user's run alone. */
+  /** Only for an end user's run. */
   accountId: z.optional(z.nullable(z.string())),
   user: z.optional(z.nullable(z.string())),
 });
 export type RunRecord = z.infer<typeof RUN>;
 
-/** Runs, newest first, a page of them. */
+/** A page of runs, newest first. */
 export const RUNS = pagesOf(RUN);
 export type RunPage = z.infer<typeof RUNS>;
-
-/** One run. */
 export const ONE_RUN = z.object({ item: RUN });
 
-/** A run that was accepted, whose result comes later. */
+/** An async run that was accepted. */
 export const ACCEPTED_RUN = z.object({ run_id: z.uuid() });
-
-/** A file run that has begun. */
 export const FILE_RUN = z.object({ runId: z.uuid() });
 
-/** The packages that files run with, on their way or there. */
+/** The packages for file runs, ready or being installed. */
 export const BASE_IMAGE = z.object({ status: z.enum(["ready", "building"]), digest: z.string() });
 
-/** The stored run in the form callers get. */
+/** A stored run as callers get it. */
 export function runRecord(run: Run, app: { readonly projectId: string; readonly name: string }): RunRecord {
   const { errorCode, errorMessage, queueMs, runMs, responseMs } = run;
   return {
@@ -69,7 +65,7 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     method: run.method,
     async: run.isAsync,
     websocket: run.isWebSocket,
-    // Clients of file runs know another word for it.
+    // Clients of file runs expect this word.
     status: run.state === "failure" && isFileRun(run) ? "failed" : run.state,
     statusCode: run.statusCode,
     attempt: run.attempt,
@@ -87,7 +83,7 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     queueTimeMs: queueMs,
     runtimeMs: runMs,
     responseTimeMs: responseMs,
-    // A run waits in one queue, the service's own: nothing queues inside a replica.
+    // A run waits only in the service's queue, never inside a replica.
     activatorQueueTimeMs: maybe(queueMs, Math.round),
     containerQueueTimeMs: maybe(queueMs, () => 0),
     totalQueueTimeMs: maybe(queueMs, Math.round),

@@ -21,17 +21,8 @@ import { tokenOperations } from "../../src/management/people/tokens.ts";
 import type { ManagementParts } from "../../src/management/parts.ts";
 import { mount } from "../../src/management/api/mount.ts";
 import type { Operation } from "../../src/management/api/operation.ts";
-import {
-  invitationLinkOperations,
-  invitationOperations,
-  memberOperations,
-} from "../../src/management/projects/members.ts";
-import {
-  meOperations,
-  myAddressOperations,
-  passwordLinkOperations,
-  signInOperations,
-} from "../../src/management/people/sign-in.ts";
+import { invitationLinkOperations, memberOperations } from "../../src/management/projects/members.ts";
+import { accountOperations, signInOperations } from "../../src/management/people/sign-in.ts";
 import { projectOperations } from "../../src/management/projects/projects.ts";
 import { serviceAccountOperations } from "../../src/management/projects/service-accounts.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -123,11 +114,8 @@ export class IdentitySite {
       ...projectOperations(parts),
       ...signInOperations(parts),
       ...invitationLinkOperations(parts),
-      ...passwordLinkOperations(parts),
-      ...meOperations(parts),
-      ...myAddressOperations(parts),
+      ...accountOperations(parts),
       ...memberOperations(parts),
-      ...invitationOperations(parts),
       ...tokenOperations(parts),
     ];
     this.#app = createListener(log);

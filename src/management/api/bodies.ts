@@ -5,7 +5,7 @@ import { checkJson } from "../../kit/json/check-json.ts";
 import { KeptBody } from "../../kit/bytes.ts";
 import { AppError } from "../../model/errors.ts";
 
-/** How many objects and arrays may stand inside each other, the body itself counted. */
+/** Of nested objects and arrays, including the body itself. */
 const MAX_DEPTH = 32;
 const UTF8 = /^\s*"?utf-?8"?\s*$/i;
 const CHARSET = /;\s*charset=([^;]*)/i;
@@ -41,12 +41,12 @@ function refuseOddities(value: unknown, count: { left: number; readonly maxValue
   }
 }
 
-/** Whether a text has no lone surrogates, which have no UTF-8, and no NUL, which Postgres does not take. */
+/** Without lone surrogates, which have no UTF-8, and without NUL, which Postgres does not accept. */
 export function isPlainText(text: string): boolean {
   return text.isWellFormed() && !text.includes("\0");
 }
 
-/** Only UTF-8 as it is; throws `unsupported_media_type`. */
+/** Accepts only unencoded UTF-8; throws `unsupported_media_type`. */
 function refuseEncodings(headers: BodyHeaders): void {
   const charset = CHARSET.exec(headers["content-type"] ?? "")?.[1];
   const encoding = headers["content-encoding"] ?? "identity";
@@ -54,16 +54,13 @@ function refuseEncodings(headers: BodyHeaders): void {
   throw new AppError("unsupported_media_type");
 }
 
-/** How a body comes. */
 export type Arrival = {
   readonly clock: Clock;
-  /** How long it may take. */
   readonly timeoutMs: number;
   /** Sends `100 Continue` if the client waits for it. */
   ask(): void;
 };
 
-/** How the body of a request will come. */
 export function arrivalOf(
   { headers, httpVersion }: IncomingMessage,
   response: ServerResponse,
@@ -79,7 +76,7 @@ export function arrivalOf(
   };
 }
 
-/** Reads a body whole; throws `body_too_large` as soon as that is certain, and `request_timeout`. */
+/** Reads a whole body; throws `body_too_large` as soon as that is certain, and `request_timeout`. */
 export function readBody(from: IncomingMessage, maxBytes: number, arrival: Arrival): Promise<Buffer> {
   const { timeoutMs, clock } = arrival;
   if (Number(from.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge(maxBytes));

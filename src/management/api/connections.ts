@@ -10,7 +10,6 @@ import type { FromPeer } from "../../nodes/peer-listener.ts";
 
 const passedOn = new WeakMap<IncomingMessage, FromPeer>();
 
-/** Remembers that another node has passed a request on. */
 export function noteFromPeer(request: IncomingMessage, from: FromPeer): void {
   passedOn.set(request, from);
 }
@@ -20,7 +19,6 @@ export function fromPeer(request: IncomingMessage): FromPeer | null {
   return passedOn.get(request) ?? null;
 }
 
-/** A connection and the latest request on it. */
 type Visit = {
   readonly visitor: Visitor;
   latest: { readonly request: IncomingMessage; readonly response: ServerResponse } | null;
@@ -30,7 +28,7 @@ type Visit = {
 /** The sender of a request, from its connection; `onKnown` is called when the token shows the owner. */
 export type Sender = { readonly ip: string; readonly onKnown: (owner: string) => void };
 
-/** Limits for reading the rest of a body after its request was answered, so that the client reads the answer. */
+/** Limits for reading the rest of a body after the answer, so that the client reads the answer. */
 const REST_BYTES = 4 * 1024 * 1024;
 const REST_MS = 5_000;
 const LOOK_MS = 200;
@@ -53,7 +51,6 @@ export class ManagementConnections {
     });
   }
 
-  /** Looks after a server's connections from now on. */
   watch(server: Server): void {
     server.on("connection", (socket: Socket) => {
       const visit: Visit = {
@@ -63,7 +60,7 @@ export class ManagementConnections {
       };
       this.#visits.set(socket, visit);
     });
-    // Before the framework has it, which may answer at once.
+    // Before the framework, which may answer at once.
     server.prependListener("request", (request, response) => {
       const visit = this.#visits.get(request.socket);
       if (visit) visit.latest = { request, response };
@@ -73,7 +70,7 @@ export class ManagementConnections {
       if (visit) visit.isUpgraded = true;
     });
     server.setTimeout(this.#limits.idleTimeoutMs, (socket) => {
-      // While it waits for an answer it is our turn, and its body has a time of its own. Not while it does not read.
+      // A client that waits for an answer is not idle, and its body has its own timeout; one that does not read is.
       const { latest = null, isUpgraded = false } = this.#visits.get(socket) ?? {};
       const isWaiting = isUpgraded || (latest !== null && !latest.response.writableFinished);
       if (!isWaiting || socket.writableLength > 0) socket.destroy();
@@ -87,7 +84,7 @@ export class ManagementConnections {
     const remote = from?.remote ?? request.socket.remoteAddress ?? "";
     const header = request.headers["x-forwarded-for"];
     const forwarded = Array.isArray(header) ? header.join(",") : (header ?? null);
-    // The node that passed it on has counted it.
+    // The node that forwarded it has counted it.
     if (from) return { ip: clientAddress(remote, forwarded, this.#limits.trusted), onKnown: () => {} };
     if (!visitor) return { ip: remote, onKnown: () => {} };
     if (visitor.refusal !== null) throw closing(noRoom(visitor.refusal));
@@ -97,7 +94,7 @@ export class ManagementConnections {
     if (visitor.address !== null) return { ip: remote, onKnown };
     const ip = clientAddress(remote, forwarded, this.#limits.trusted);
     const leave = this.#gate.enter(ip);
-    // The connection is the proxy's, and others come on it.
+    // The connection is the proxy's, which sends other requests on it.
     if (!leave) throw noRoom("address");
     answer.once("close", leave);
     return {
@@ -109,13 +106,13 @@ export class ManagementConnections {
     };
   }
 
-  /** A request is answered, and some of it is still to come: the connection ends unless that comes soon. */
+  /** Reads the rest of a request that was answered early; ends the connection unless the rest arrives soon. */
   readRest(request: IncomingMessage): void {
     const { socket } = request;
-    if (!this.#visits.has(socket)) return; // No connection of a listener.
+    if (!this.#visits.has(socket)) return;
     const limit = socket.bytesRead + REST_BYTES;
     const deadline = this.#clock.monotonic() + REST_MS;
-    // Node reads and drops the rest by itself, unless reading has begun.
+    // Node drops the rest by itself, unless reading has begun.
     request.resume();
     const timer = this.#clock.every(LOOK_MS, () => {
       if (socket.bytesRead > limit || this.#clock.monotonic() >= deadline) socket.destroy();
@@ -124,7 +121,6 @@ export class ManagementConnections {
   }
 }
 
-/** The same, and the connection ends with it. */
 function closing({ code, detail }: AppError): AppError {
   return new AppError(code, { ...detail, headers: { ...detail.headers, connection: "close" } });
 }

@@ -27,7 +27,7 @@ export class ManagementForwarding {
     this.#parts = parts;
   }
 
-  /** Forwards a request to the node that owns the app; false if this node does. `body`: if it has been read. */
+  /** Forwards a request to the app's owner; false if this node is the owner. `body`: if it has been read. */
   async forward(request: FastifyRequest, reply: FastifyReply, app: AppKey, body?: Buffer): Promise<boolean> {
     const peer = await this.#peerOf(app, request.raw);
     if (!peer) return false;

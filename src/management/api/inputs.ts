@@ -6,18 +6,19 @@ import { MEMBER_ROLES } from "../../model/roles.ts";
 import { MAX_TOKEN_CHARS } from "../../shapes/common.ts";
 import type { Store } from "../../store/store.ts";
 
-/** A person's role in a project. */
 export const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
-/** Where a list continues, from the previous answer; empty at the start. */
+/** The start of a page, from the previous answer; empty at first. */
 export const NEXT_TOKEN = z.string().max(MAX_TOKEN_CHARS);
 
-/** How many entries a page has. */
+/** A time, as epoch milliseconds. */
+export const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+
 export function pageSize(byDefault: number, max: number): z.ZodDefault<z.ZodCoercedNumber> {
   return z.coerce.number().int().min(1).max(max).default(byDefault);
 }
 
-/** A name: one line of text. */
+/** One line of text. */
 export function line(maxChars: number): z.ZodString {
   return z
     .string()
@@ -27,7 +28,7 @@ export function line(maxChars: number): z.ZodString {
     .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters");
 }
 
-/** A description: text with line breaks and tabs. */
+/** Text with line breaks and tabs. */
 export function prose(maxChars: number): z.ZodString {
   return z
     .string()
@@ -35,13 +36,13 @@ export function prose(maxChars: number): z.ZodString {
     .regex(/^(?:[^\p{Cc}\p{Cs}]|[\t\n\r])*$/u, "has control characters");
 }
 
-/** The token of a list that goes by id, as the id of the last entry of the page before; empty at the start. */
+/** The token of a list sorted by id: the id of the previous page's last entry, or empty. */
 export const ID_TOKEN = NEXT_TOKEN.refine(
   (token) => token === "" || RUN_ID.test(idOf(token)),
   "does not belong to this list",
 ).transform(idOf);
 
-/** The token of a list that goes on after that id; empty at its end. */
+/** The token of the page after that id; empty at the end of the list. */
 export function tokenOf(id: string | null): string {
   return id === null ? "" : Buffer.from(id).toString("base64url");
 }
@@ -50,7 +51,7 @@ function idOf(token: string): string {
   return Buffer.from(token, "base64url").toString();
 }
 
-/** The refusal of one member of the input. */
+/** The error for one member of the input. */
 export function badField(field: string, problem: string): AppError {
   return new AppError("bad_request", { message: `${field}: ${problem}`, details: [{ field, problem }] });
 }

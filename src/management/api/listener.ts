@@ -14,7 +14,7 @@ import { type Arrival, arrivalOf, readBody, readJson } from "./bodies.ts";
 import { ManagementConnections, type Sender } from "./connections.ts";
 import { Pipelines, refuseAppHost } from "./pipelines.ts";
 
-/** `names`: a literal name, `:id` for any, or `*` for all that are left. `rank`: the lowest one that fits is meant. */
+/** `names`: a literal name, `:id` for any, or `*` for the rest. Of several that fit, the lowest `rank` applies. */
 type KnownPath = { readonly names: readonly string[]; readonly rank: string; methods: readonly string[] };
 
 /**
@@ -24,7 +24,6 @@ type KnownPath = { readonly names: readonly string[]; readonly rank: string; met
 export class KnownPaths {
   readonly #known = new Map<string, KnownPath>();
 
-  /** A path as the router takes it: `/apps/:id`, `/pages/*`. */
   add(path: string, methods: readonly string[]): void {
     const names = path.split("/");
     const rank = names.map((name) => (name === "*" ? 2 : name.startsWith(":") ? 1 : 0)).join("");
@@ -40,7 +39,7 @@ export class KnownPaths {
       const fitting = [...this.#known.values()].filter(({ names }) => fits(names, parts));
       return fitting.toSorted((a, b) => (a.rank < b.rank ? -1 : 1))[0]?.methods ?? null;
     } catch {
-      return null; // What cannot be decoded names nothing.
+      return null; // It cannot be decoded.
     }
   }
 }
@@ -59,9 +58,7 @@ declare module "fastify" {
     keepsBytes?: boolean;
   }
   interface FastifyInstance {
-    /** Those of this listener, within their limits. */
     connections: ManagementConnections;
-    /** The unanswered requests of each. */
     pipelines: Pipelines;
   }
   interface FastifyRequest {
@@ -74,10 +71,9 @@ declare module "fastify" {
 /** For requests without a token. */
 const STRANGERS_BYTES = 16 * 1024;
 const STRANGERS_VALUES = 100;
-/** Of one part of a path; longer than any that names something. */
+/** Of one part of a path; longer than any valid one. */
 const MAX_PARAM_CHARS = 500;
 
-/** Our codes for Fastify's errors. */
 const FASTIFY_ERRORS: Record<string, ErrorCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
   FST_ERR_MAX_PARAM_LENGTH: "not_found",
@@ -92,7 +88,7 @@ const CONNECTION_ERRORS: Record<string, ErrorCode> = {
   [TIMED_OUT]: "request_timeout",
 };
 
-/** A listener with our form of error in all cases, also for malformed requests; hosts below `appHosts` get 421. */
+/** A listener with our form of error also for malformed requests; hosts below `appHosts` get 421. */
 export function createListener(
   log: Log,
   limits: ListenerLimits = USUAL_LIMITS,
@@ -100,7 +96,7 @@ export function createListener(
   appHosts: string | null = null,
 ): FastifyInstance {
   const pipelines = new Pipelines();
-  // The time of a whole crowd is over at once.
+  // Many connections may time out at once.
   const late = new ImmediateQueue();
   const connections = new ManagementConnections(limits, clock, (socket, error) =>
     pipelines.afterOthers(socket, () => {
@@ -174,7 +170,6 @@ function notFound(methods: readonly string[] | null): AppError {
   return new AppError("method_not_allowed", { headers: { allow: allowed.join(", ") } });
 }
 
-/** The body of a request, of as many bytes as its route takes. */
 async function bytesOf({ raw, arrival, routeOptions }: FastifyRequest): Promise<Buffer> {
   if (!arrival) throw new Error("a body was read before its request was received");
   const { maxBodyBytes = STRANGERS_BYTES } = routeOptions.config;

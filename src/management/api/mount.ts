@@ -1,7 +1,7 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Audit } from "../../identity/audit.ts";
-import { requireMoreThanCalls, requirePerson, requireRole } from "../../identity/principal.ts";
+import { requireMoreThanCalls, requirePerson, requireRole, subjectOf } from "../../identity/principal.ts";
 import type { Principal } from "../../identity/principal.ts";
 import { addressKey } from "../../kit/ip-addresses.ts";
 import { AppError } from "../../model/errors.ts";
@@ -18,7 +18,7 @@ const MAX_BODY_BYTES = 64 * 1024;
 const MAX_VALUES = 2_000;
 /** How often a request is tried here if its app moves away and back. */
 const MAX_TRIES = 5;
-/** Of the problems of one body. */
+/** How many problems of one body are reported. */
 const MAX_DETAILS = 20;
 const MAX_FIELD_CHARS = 200;
 
@@ -27,7 +27,7 @@ export type Authenticate = (authorization: string | null) => Promise<Principal>;
 
 type MountParts = {
   readonly authenticate: Authenticate;
-  /** Throws `forbidden` if the principal is not the operator. */
+  /** Throws `forbidden` if the principal is not the operator; without it, no principal is. */
   readonly requireOperator?: (principal: Principal) => Promise<void>;
   readonly audit: Pick<Audit, "record">;
   readonly shares?: Shares;
@@ -70,7 +70,7 @@ function addRoute(app: FastifyInstance, operation: Operation, parts: Required<Mo
       const params = read(operation.params, request.params, "path");
       const query = read(operation.query, request.query, "query");
       const body = read(operation.body, request.body, "body");
-      const app = operation.appOfBody?.(params as never, body as never);
+      const app = operation.appOfBody?.(params, body);
       if (app && (await forward(request, reply, app))) return reply;
       const { id: requestId } = request;
       const { ip } = request.sender ?? request;
@@ -78,15 +78,15 @@ function addRoute(app: FastifyInstance, operation: Operation, parts: Required<Mo
       // Without a token the turn starts after the body: a slow sender must not block others at the same address.
       const turn =
         ownTurn ?? (await shares.take(reply, laneOf(operation, request), { address: addressKey(ip) }));
-      const { project_id: projectId = null } = (params ?? {}) as { project_id?: string };
+      const { project_id: projectId = null } = params as { project_id?: string };
       const record: Call["record"] = async (action, target, change) => {
         const known = { projectId, action, target, before: null, after: null };
         await audit.record({ ...known, ...change, principal, ip, requestId });
       };
-      const call = { params, query, body, principal, ip, reply, record };
+      const call: Call = { params, projectId, query, body, principal, ip, reply, record };
       for (let tries = 1; ; tries += 1) {
         try {
-          return await turn(() => operation.handle(call as never));
+          return await turn(() => operation.handle(call));
         } catch (error) {
           const moved = isUnsent(error, request) ? (app ?? (await appOf(operation, request))) : null;
           if (!moved || tries === MAX_TRIES) throw error;
@@ -113,26 +113,26 @@ async function appOf(operation: Operation, { params, query }: FastifyRequest): P
   }
   if (!operation.appOfQuery) return null;
   const given = read(operation.params, params, "path");
-  return await operation.appOfQuery(given as never, read(operation.query, query, "query") as never);
+  return await operation.appOfQuery(given, read(operation.query, query, "query"));
 }
 
 /** Requests with a token may have larger bodies. */
-function configOf({ access, takesForm = false, appOfBody, ...limits }: Operation): FastifyContextConfig {
+function configOf(operation: Operation): FastifyContextConfig {
+  const { access, takesForm = false, ...limits } = operation;
   const { maxBodyBytes = access === null ? undefined : MAX_BODY_BYTES } = limits;
   const { maxValues = access === null ? undefined : MAX_VALUES } = limits;
-  return { takesForm, maxBodyBytes, maxValues, keepsBytes: appOfBody !== undefined };
+  return { takesForm, maxBodyBytes, maxValues, keepsBytes: "appOfBody" in operation };
 }
 
 function laneOf(operation: Operation, request: FastifyRequest): Lane {
-  const { isHeavy, takesBytes, givesBytes, givesLines } = operation;
+  const { takesBytes, givesBytes, givesLines } = operation;
   if (takesBytes || givesBytes || givesLines) return "transfer";
-  return isHeavy?.(read(operation.query, request.query, "query") as never) ? "heavy" : "quick";
+  return operation.isHeavy?.(read(operation.query, request.query, "query")) ? "heavy" : "quick";
 }
 
 function payersOf(principal: Principal, { params }: FastifyRequest): Payers {
   const { project_id: inPath } = params as { project_id?: string };
-  if (principal.projectId === null) return { token: principal.personId, project: inPath ?? null };
-  return { token: principal.accountId, project: inPath ?? principal.projectId };
+  return { token: subjectOf(principal), project: inPath ?? principal.projectId };
 }
 
 async function admit(
@@ -152,8 +152,8 @@ async function admit(
 }
 
 /** Parses the input; throws `bad_request` with what is wrong with it. */
-function read(schema: Shape | undefined, input: unknown, where: string): unknown {
-  if (!schema) return undefined;
+function read<Input>(schema: Shape<Input> | undefined, input: unknown, where: string): Input {
+  if (!schema) return undefined as Input;
   if (where !== "body") refuseOddTexts(input, where);
   const result = z.safeParse(schema, input);
   if (result.success) return result.data;

@@ -4,7 +4,6 @@ import { ERROR, type Shape } from "../../shapes/shape.ts";
 import type { Operation } from "./operation.ts";
 
 const VERSION = "1.0.0";
-/** The errors of every operation. */
 const COMMON: readonly ErrorCode[] = [
   "bad_request",
   "too_many_connections",
@@ -15,7 +14,7 @@ const COMMON: readonly ErrorCode[] = [
 ];
 const HEAVY: readonly ErrorCode[] = ["query_timeout"];
 const WITH_TOKEN: readonly ErrorCode[] = ["unauthorized", "forbidden"];
-/** The errors of every method that may have a body, even if it is ignored. */
+/** Of every method that may have a body, even if it is ignored. */
 const WITH_BODY: readonly ErrorCode[] = [
   "invalid_json",
   "request_timeout",
@@ -25,7 +24,6 @@ const WITH_BODY: readonly ErrorCode[] = [
 
 const BYTES = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 
-/** The OpenAPI 3.1 document of the operations. */
 export function openApiDocument(operations: readonly Operation[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of operations) {
@@ -79,13 +77,13 @@ function bodyOf({ body, takesForm, takesBytes }: Operation): object | null {
 }
 
 function errorResponses(operation: Operation): Record<string, object> {
-  const { method, access, takesBytes, isHeavy, refusal, errors = [] } = operation;
+  const { method, access, takesBytes, refusal, errors = [] } = operation;
   const ours = { $ref: "#/components/schemas/Error" };
   const codes = [
     ...errors,
     ...COMMON,
     ...(access === null ? [] : WITH_TOKEN),
-    ...(isHeavy ? HEAVY : []),
+    ...("isHeavy" in operation ? HEAVY : []),
     ...(method === "GET" || takesBytes ? [] : WITH_BODY),
   ];
   const byStatus = Map.groupBy(new Set(codes), (code) => String(ERRORS[code].status));

@@ -8,7 +8,6 @@ import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import type { Shape } from "../../shapes/shape.ts";
 
 const SHORT = z.string().min(1).max(100);
-/** The parameters that a path can have. */
 const PARAMETERS = {
   project_id: SHORT,
   app_id: z.string().min(1).max(200),
@@ -26,23 +25,23 @@ type NamesIn<Path extends string> = Path extends `${string}{${infer First}}${inf
   ? First | NamesIn<Rest>
   : never;
 
-/** The parameters of a path, parsed. */
 export type Params<Path extends string> = {
   readonly [Each in Extract<NamesIn<Path>, Name>]: z.output<(typeof PARAMETERS)[Each]>;
 };
 
-/** Who may call: a role in the path's project, any token, a person, the installation's operator, or anybody (null). */
+/** Who may call: a role in the path's project, any token, a person, the operator, or anyone (null). */
 type Access = Role | "any" | "person" | "operator" | null;
 type CallerOf<A extends Access> = A extends null ? null : A extends "person" ? PersonPrincipal : Principal;
 
-/** What a handler gets: the input as parsed by the operation's schemas, and who sent it. */
-export type Call<Given = unknown, Query = unknown, Body = unknown, Caller = Principal | null> = {
+/** The input as parsed by the operation's schemas, and its sender. */
+export type Call<Given = object, Query = unknown, Body = unknown, Caller = Principal | null> = {
   readonly params: Given;
+  readonly projectId: Given extends { readonly project_id: string } ? string : string | null;
   readonly query: Query;
   readonly body: Body;
   readonly principal: Caller;
   readonly ip: string;
-  /** For headers, and for answers that are not JSON. */
+  /** For headers and answers that are not JSON. */
   readonly reply: FastifyReply;
   /** Writes a change to the audit log, by default that of the path's project. */
   readonly record: (
@@ -61,25 +60,22 @@ type Definition<
   Body extends Shape = Shape,
   Response extends Shape = Shape,
 > = {
-  /** Unique, in camelCase. */
   readonly id: string;
   readonly summary: string;
   readonly access: A;
   readonly query?: Query;
   readonly body?: Body;
-  /** Limits of the body that differ from the usual ones: its bytes, and the values in it. */
+  /** Unusual limits of the body. */
   readonly maxBodyBytes?: number;
   readonly maxValues?: number;
-  /** Accepts a form as well as JSON. */
   readonly takesForm?: boolean;
   /** Takes bytes of any type instead of JSON; the handler reads them from the request. */
   readonly takesBytes?: boolean;
   /** Whether a request with this query reads many rows; the handler must then use a heavy read of the store. */
-  readonly isHeavy?: (query: z.output<Query>) => boolean;
-  /** The app it is about if the path does not say, from the query or the body. The app's node answers. */
-  readonly appOfQuery?: (params: Params<Path>, query: z.output<Query>) => Promise<AppKey | null>;
-  readonly appOfBody?: (params: Params<Path>, body: z.output<Body>) => AppKey;
-  /** The body of the 200. */
+  isHeavy?(query: z.output<Query>): boolean;
+  /** The app, from the query or the body, if the path does not name it. The app's node answers. */
+  appOfQuery?(params: Params<Path>, query: z.output<Query>): Promise<AppKey | null>;
+  appOfBody?(params: Params<Path>, body: z.output<Body>): AppKey;
   readonly response: Response;
   /** Answers with bytes instead of JSON: a file, or the requested range of it. */
   readonly givesBytes?: boolean;
@@ -95,17 +91,12 @@ type Definition<
 };
 
 /** An operation: its route, checks, OpenAPI document and row in `docs/management.md` come from it. */
-export type Operation = Omit<Definition, "handle" | "isHeavy" | "appOfQuery" | "appOfBody"> & {
+export type Operation = Definition & {
   readonly method: Method;
   /** With parameters in braces: `/v2/projects/{project_id}/apps`. */
   readonly path: string;
   readonly tag: string;
-  /** Made from the names in the path. */
-  readonly params: z.ZodType;
-  readonly isHeavy?: (query: never) => boolean;
-  readonly appOfQuery?: (params: never, query: never) => Promise<AppKey | null>;
-  readonly appOfBody?: (params: never, body: never) => AppKey;
-  handle(call: Call<never, never, never, never>): unknown;
+  readonly params: z.ZodType<object>;
 };
 
 /** Returns a function that defines operations with that tag; each gets its types from its path and schemas. */

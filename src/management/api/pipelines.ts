@@ -5,7 +5,7 @@ import { MAX_PIPELINED } from "../../kit/listener.ts";
 import { AppError, type ErrorCode } from "../../model/errors.ts";
 
 const MAX_HEADERS = 100;
-/** Of these Node would keep one, and a proxy in front perhaps another. */
+/** Of repeated ones Node would keep one, and a proxy perhaps another. */
 const SINGLE: ReadonlySet<string> = new Set([
   "host",
   "authorization",
@@ -15,8 +15,8 @@ const SINGLE: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Refuses a request whose head leaves open where it goes, whose it is or where its body ends. The connection is
- * closed with the answer, because the bytes that follow could be an attacker's (request smuggling).
+ * Refuses a request with an ambiguous target, sender or body length, and closes the connection, because the bytes that
+ * follow could be an attacker's (request smuggling).
  */
 export function requireClearHead({ rawHeaders, url = "", httpVersion }: IncomingMessage): void {
   if (!url.startsWith("/")) throw closing("bad_request", "The request target must be a path.");
@@ -42,7 +42,6 @@ export function refuseAppHost({ headers }: IncomingMessage, appHosts: string | n
   throw new AppError("misdirected", { message });
 }
 
-/** A refusal that ends its connection. */
 function closing(code: ErrorCode, message?: string): AppError {
   return new AppError(code, { ...(message !== undefined && { message }), headers: { connection: "close" } });
 }
@@ -60,7 +59,7 @@ export class Pipelines {
     this.#unmet.add(request);
   }
 
-  /** Counts a request; false for one too many, with which its connection ends. */
+  /** Counts a request; false beyond the limit, which ends the connection. */
   take(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
     const pending = this.#pending.get(socket) ?? [];
@@ -80,7 +79,7 @@ export class Pipelines {
   /** Throws when the head of a request, or of one before it, is refused. */
   check(request: IncomingMessage): void {
     const { socket } = request;
-    // Its answer never leaves: the one before closes the connection.
+    // Its answer is never sent: the one before closes the connection.
     if (this.#refused.has(socket)) throw new AppError("bad_request");
     try {
       requireClearHead(request);
@@ -91,7 +90,7 @@ export class Pipelines {
     }
   }
 
-  /** Calls `answer` when all that was asked before on that connection is answered. */
+  /** Calls `answer` when all earlier requests on that connection are answered. */
   afterOthers(socket: Socket, answer: () => void): void {
     this.#refused.add(socket);
     // If the body of a request is malformed, that request gets this answer.
@@ -100,10 +99,9 @@ export class Pipelines {
     else answer();
   }
 
-  /** Resolves when all that was asked before on that connection is answered, or the connection has ended. */
+  /** Resolves when all earlier requests on that connection are answered, or the connection has ended. */
   async othersAnswered(socket: Socket): Promise<void> {
     const before = this.#pending.get(socket)?.at(-1);
-    if (!before) return;
-    await new Promise<void>((resolve) => before.response.once("close", () => resolve()));
+    if (before) await new Promise<void>((resolve) => before.response.once("close", () => resolve()));
   }
 }

@@ -3,15 +3,14 @@ import { type Clock, systemClock } from "../../kit/clock.ts";
 import { FairLane, type LaneLimits, type Leave } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 
-/** What a request costs: little, a long database read, or a connection while bytes are transferred. */
+/** The cost of a request: little, a long database read, or a connection while bytes are transferred. */
 export type Lane = "quick" | "heavy" | "transfer";
 
-/** Whom a request counts for; a stranger is known by address alone. */
+/** What a request counts for; without a token it is the network address. */
 export type Payers =
   | { readonly token: string; readonly project: string | null }
   | { readonly address: string };
 
-/** Does the work of a request whose turn it is. */
 export type Turn = <Result>(work: () => Result | Promise<Result>) => Promise<Result>;
 
 const WITHOUT_END = Number.POSITIVE_INFINITY;
@@ -37,7 +36,7 @@ const ONE_PROJECT: Readonly<Record<Lane, LaneLimits>> = {
   heavy: { total: 2, perKey: 1, waiting: 128, waitMs: LONG_MS },
 };
 
-/** When it is worth asking again, in seconds. */
+/** In seconds. */
 const RETRY_AFTER: Readonly<Record<Lane, string>> = { quick: "1", heavy: "5", transfer: "5" };
 
 type Lanes = Readonly<Record<Lane, FairLane>>;
@@ -53,8 +52,8 @@ export class Shares {
   }
 
   /**
-   * Waits for a request's turn, in which its work is to be done; throws `too_many_in_flight`. The turn lasts until the
-   * answer has left. A heavy read keeps only its payer's turn so long: so that large unread answers do not pile up.
+   * Waits for a request's turn, in which its work is done; throws `too_many_in_flight`. The turn lasts until the answer is
+   * sent; that of a heavy read lasts so long only for its payer, so that large unread answers do not pile up.
    */
   async take({ raw }: FastifyReply, lane: Lane, payers: Payers): Promise<Turn> {
     const gone = new AbortController();
@@ -64,7 +63,7 @@ export class Shares {
       const leave = await lanes[lane].enter(key, gone.signal);
       if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": RETRY_AFTER[lane] } });
       raw.once("close", leave);
-      // It may have closed in the very moment of the turn.
+      // It may have closed in the same moment.
       if (raw.destroyed) leave();
       return leave;
     };

@@ -14,22 +14,20 @@ import type { AppKey } from "../../nodes/forward/app-locator.ts";
 import { type Pipelines, refuseAppHost, requireClearHead } from "./pipelines.ts";
 import type { ManagementForwarding } from "./forwarding.ts";
 
-/** One WebSocket path. */
 export type SocketRoute = {
-  /** The role it takes in the project that the query names. */
+  /** The required role in the query's project. */
   readonly access: Role;
-  /** Which app it is about; null if there is no such thing. */
+  /** The app that it shows; null if there is none. */
   appOf(query: URLSearchParams): Promise<AppKey | null>;
   /** Called before the upgrade; throws an `AppError` to refuse it. */
   open(query: URLSearchParams): Promise<Frames>;
 };
 
-/** Texts to send, a few at a time; the next are asked for when these have left. Ends at the signal. */
+/** Texts to send, a few at a time; the next are requested when these are sent. Ends at the signal. */
 type Frames = (signal: AbortSignal) => AsyncIterable<readonly string[]>;
 
 export type SocketParts = {
   readonly authenticate: Authenticate;
-  /** Those of the listener. */
   readonly connections: Pick<ManagementConnections, "receive">;
   readonly pipelines: Pick<Pipelines, "othersAnswered">;
   /** Null for a service alone. */
@@ -38,21 +36,19 @@ export type SocketParts = {
   readonly clock: Clock;
   /** The domain of app hosts; null if the setting is unset. */
   readonly appHosts?: string | null;
-  /** How many of one project may be open. */
+  /** How many may be open for one project. */
   readonly maxOfProject?: number;
 };
 
-/** Open WebSockets, to be closed when the listener is. */
 export type Sockets = { readonly openCount: number; close(): Promise<void> };
 
 const MAX_SOCKETS = 1_000;
-/** A quarter of them. */
 const MAX_SOCKETS_OF_PROJECT = 250;
-/** Readers have nothing to say. */
+/** Readers send nothing but control frames. */
 const MAX_MESSAGE_BYTES = 4_096;
-/** How long a reader may take nothing before it is dropped. */
+/** A reader that takes nothing for this long is dropped. */
 const STALL_MS = 60_000;
-/** Well within the 5 s in which a revoked token stops: what is known of a token is at most 2.5 s old. */
+/** A revoked token stops within 5 s: a judgement of a token is at most 2.5 s old. */
 const CHECK_MS = 1_000;
 const CHECKS_PER_PING = 30;
 const CLOSE_MS = 2_000;
@@ -75,14 +71,14 @@ export function attachSockets(
     const path = addressOf(url).pathname;
     return Object.hasOwn(routes, path) ? routes[path] : undefined;
   };
-  // Else a client that offers HTTP/2 with its request would be taken for one of ours.
+  // Otherwise a client that offers HTTP/2 would count as a WebSocket.
   Object.assign(server, { shouldUpgradeCallback: (request: IncomingMessage) => Boolean(routeOf(request)) });
 
   const onUpgrade = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
-    // It may break while we look: the upgrade then comes to nothing.
+    // It may break at any time.
     socket.on("error", () => socket.destroy());
     try {
-      // It leaves HTTP, so all that was asked in it comes first.
+      // All earlier HTTP requests come first.
       await parts.pipelines.othersAnswered(request.socket);
       if (socket.destroyed) return;
       requireClearHead(request);
@@ -108,11 +104,10 @@ export function attachSockets(
       // Before the database is read, because refused clients reconnect.
       if (!shares.hasRoom(projectId)) throw new AppError("too_many_requests", TOO_MANY);
       const frames = await route.open(query);
-      // It has closed meanwhile: there would be no close event.
+      // It has closed: there would be no close event.
       if (socket.destroyed) return;
       const permit = shares.enter(projectId);
       if (!permit) throw new AppError("too_many_requests", TOO_MANY);
-      // Whatever becomes of it.
       socket.once("close", () => shares.leave(permit));
       upgrader.handleUpgrade(request, socket, first, (webSocket) => {
         permit.onTaken = () => webSocket.close(CLOSE.later, "another project needs the connection");
@@ -138,7 +133,7 @@ export function attachSockets(
   };
 }
 
-/** Sends frames as fast as they are taken, until one side ends it. */
+/** Sends frames as fast as the reader takes them, until one side closes. */
 async function serve(
   webSocket: WebSocket,
   frames: Frames,
@@ -180,7 +175,7 @@ function watchOver(webSocket: WebSocket, requireAccess: () => Promise<void>, clo
   webSocket.on("pong", () => (isAlive = true));
   const look = async (): Promise<void> => {
     checks += 1;
-    // While it has something to take, whether it does so in time shows that it lives.
+    // While data is buffered, the send timeout detects a dead peer.
     if (checks % CHECKS_PER_PING === 0 && webSocket.bufferedAmount === 0) {
       if (!isAlive) webSocket.terminate();
       isAlive = false;
@@ -217,22 +212,18 @@ function addressOf(url = "/"): URL {
   return URL.parse(url, "http://localhost") ?? new URL("http://localhost/");
 }
 
-/** The address as it may stand in a log. */
+/** The URL without its token, for the log. */
 export function maskToken(url = ""): string {
   return url.replaceAll(/([?&]token=)[^&#]*/gi, "$1***");
 }
 
-/** A permit that was given: it is held until it is left. */
 export type Permit = {
   readonly owner: string;
   /** Called when an owner with fewer permits takes it. */
   onTaken: () => void;
 };
 
-/**
- * Places for open sockets. Each owner may have so many; when all are taken, an owner with fewer takes the newest of
- * the one with most, so that no owner can lock others out.
- */
+/** Limits open sockets. At the total limit, an owner with few takes the newest of the owner with most. */
 export class SocketShares {
   readonly #max: number;
   readonly #maxOfOwner: number;
@@ -245,12 +236,11 @@ export class SocketShares {
     this.#maxOfOwner = maxOfOwner;
   }
 
-  /** Whether an owner has less than its share. */
   hasRoom(owner: string): boolean {
     return (this.#permits.get(owner)?.size ?? 0) < this.#maxOfOwner;
   }
 
-  /** A permit, or null where the owner has its share. */
+  /** Null if the owner has its share. */
   enter(owner: string): Permit | null {
     const own = this.#permits.get(owner) ?? new Set();
     if (!this.hasRoom(owner)) return null;
@@ -262,7 +252,7 @@ export class SocketShares {
     return permit;
   }
 
-  /** Gives a permit back; twice is once. */
+  /** Idempotent. */
   leave(permit: Permit): void {
     const own = this.#permits.get(permit.owner);
     if (!own?.delete(permit)) return;

@@ -30,7 +30,6 @@ const operation = tagged("Apps");
 const PATH = "/v2/projects/{project_id}/apps";
 const APP_URL = `${PATH}/{app_id}` as const;
 
-/** A project's apps and their replicas. */
 export function appOperations(parts: ManagementParts): Operation[] {
   const { store, catalog, liveStatuses } = parts;
   return [
@@ -39,8 +38,7 @@ export function appOperations(parts: ManagementParts): Operation[] {
       summary: "List a project's apps",
       access: "run",
       response: APPS,
-      handle: async ({ params }) => {
-        const { project_id: projectId } = params;
+      handle: async ({ projectId }) => {
         const [apps, live] = await Promise.all([store.apps.list(projectId), liveStatuses(projectId)]);
         const shown = apps.map(async (app) => {
           const state = live.get(app.number)?.state;
@@ -71,15 +69,13 @@ export function appOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** An app with the settings of the version that serves, and how its last deploy went. */
-async function appRecord(
-  { store, catalog, appHosts }: Omit<ManagementParts, "liveStatuses">,
-  app: App,
-): Promise<AppRecord> {
+/** An app with the settings of the version that serves, and the status of its last deploy. */
+async function appRecord({ store, catalog, appHosts }: ManagementParts, app: App): Promise<AppRecord> {
   const live = catalog.byNumber(app.number);
   const state = liveStatusOf(catalog.versions(app.number))?.state;
   const latest = await store.builds.latest(app.number);
   const { hardware, scaling } = live?.version.config ?? {};
+  const label = hostLabel({ projectId: app.projectId, appName: app.name });
   return {
     ...brief(app, state, latest),
     startFailure: live?.pool.fleet.startFailure?.message ?? null,
@@ -93,7 +89,7 @@ async function appRecord(
     responseGracePeriodSeconds: String(scaling?.responseGracePeriodSeconds ?? 0),
     lastBuildStatus: latest?.status ?? null,
     latestBuildId: latest?.id ?? null,
-    host: hostOf(app, appHosts),
+    host: appHosts === null || label === null ? null : `${label}.${appHosts}`,
   };
 }
 
@@ -104,12 +100,6 @@ function brief(app: App, state: LiveStatus["state"] | undefined, latest: Build |
     createdAt: timestamp(app.createdAt),
     updatedAt: timestamp(app.updatedAt),
   };
-}
-
-/** The app's own host; null if it has none. */
-function hostOf({ projectId, name }: App, appHosts: string | null): string | null {
-  const label = hostLabel({ projectId, appName: name });
-  return appHosts === null || label === null ? null : `${label}.${appHosts}`;
 }
 
 /** Of an app that has no version yet, or that no node serves just now. */
@@ -141,15 +131,12 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
   }));
 }
 
-/** How the apps of a project do, wherever they are served, by number; nothing of a node that does not answer. */
-type LiveStatuses = (projectId: string) => Promise<ReadonlyMap<number, LiveStatus>>;
-
 type StatusSource = {
   liveStatuses(projectId: string): readonly LiveStatus[] | Promise<readonly LiveStatus[]>;
 };
 
 /** Reads the status of a project's apps from this service, and from the other nodes if there are any. */
-export function liveStatusesBy(...served: readonly (StatusSource | null)[]): LiveStatuses {
+export function liveStatusesBy(...served: readonly (StatusSource | null)[]): ManagementParts["liveStatuses"] {
   return async (projectId) => {
     const parts = await Promise.all(served.map(async (each) => (await each?.liveStatuses(projectId)) ?? []));
     return new Map(parts.flat().map((status) => [status.appNumber, status]));
@@ -175,7 +162,7 @@ function setting({ reader }: AppKey<number>) {
     .nullish();
 }
 
-/** Changes of an app that need no new version. */
+/** Changes of an app that need no new version, and its configuration, key by key as in its file. */
 export function appChangeOperations(parts: ManagementParts): Operation[] {
   const { store, catalog, deployer } = parts;
   return [
@@ -248,6 +235,21 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         return { id };
       },
     }),
+    operation("GET", `${APP_URL}/configuration`, {
+      id: "getConfiguration",
+      summary: "Get an app's configuration, key by key: the value in effect and the one deployed",
+      access: "deploy",
+      response: CONFIGURATION,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => {
+        const app = await findApp(store, params);
+        const live = catalog.byNumber(app.number);
+        if (!live) throw noVersion();
+        const { id, number: version, createdAt, config } = live.version;
+        const deployed = (await store.versions.findDeployed(id)) ?? config;
+        return { buildId: id, version, deployedAt: timestamp(createdAt), keys: entriesOf(config, deployed) };
+      },
+    }),
   ];
 }
 
@@ -268,32 +270,6 @@ function overridesOf(body: z.output<typeof SETTINGS>): ScalingOverrides {
 }
 
 const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
-
-/** An app's configuration, key by key as in its file. */
-export function configurationOperations({ store, catalog }: ManagementParts): Operation[] {
-  return [
-    operation("GET", "/v2/projects/{project_id}/apps/{app_id}/configuration", {
-      id: "getConfiguration",
-      summary: "Get an app's configuration, key by key: the value in effect and the one deployed",
-      access: "deploy",
-      response: CONFIGURATION,
-      errors: ["app_not_found", "build_not_found"],
-      handle: async ({ params }) => {
-        const app = await findApp(store, params);
-        const live = catalog.byNumber(app.number);
-        if (!live) throw noVersion();
-        const { id, number, createdAt, config } = live.version;
-        const deployed = (await store.versions.findDeployed(id)) ?? config;
-        return {
-          buildId: id,
-          version: number,
-          deployedAt: timestamp(createdAt),
-          keys: entriesOf(config, deployed),
-        };
-      },
-    }),
-  ];
-}
 
 function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
   const custom = now.customRuntime;

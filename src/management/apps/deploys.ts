@@ -3,12 +3,7 @@ import type { Build, BuildLine } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { timestampOf } from "../../model/log-line.ts";
 import { BEGUN_DEPLOY, BUILD, BUILD_LOG, BUILDS, DEPLOY_LINE, DRY_RUN } from "../../shapes/builds.ts";
-import {
-  type BuildLineRecord,
-  type BuildRecord,
-  type DeployLine,
-  UPLOADED_BUNDLE,
-} from "../../shapes/builds.ts";
+import { type BuildRecord, type DeployLine, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { findApp } from "../api/inputs.ts";
 import { type Call, type Operation, type Params, tagged } from "../api/operation.ts";
@@ -30,8 +25,36 @@ const BUILD_URL = `${PATH}/{build_id}` as const;
 /** More than are kept. */
 const MAX_BUILDS = 1_000;
 
-/** An app's builds: how its deploys went. */
-export function buildOperations({ store, deployer }: ManagementParts): Operation[] {
+function buildRecord({ id, status, createdAt, updatedAt }: Build): BuildRecord {
+  return { id, status, createdAt: timestamp(createdAt), updatedAt: timestamp(updatedAt) };
+}
+
+/** A line of a build's log as the API shows it. */
+export function buildLineRecord(buildId: string, line: BuildLine) {
+  const id = buildLineId(buildId, line);
+  return { id, createdAt: timestampOf(id), log: line.text };
+}
+
+const UPLOAD_PATH = "/v2/builds/upload";
+
+/** The members are validated with the app's configuration, which reports all problems at once. */
+const PAYLOAD = z.looseObject({
+  ...Object.fromEntries(
+    APP_KEYS.flatMap(({ payload, meaning }) =>
+      payload === undefined ? [] : [[payload, z.unknown().optional().describe(meaning)]],
+    ),
+  ),
+  runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),
+  [SYNTAX_MEMBER]: z
+    .boolean()
+    .optional()
+    .describe("`false`: refuse a bundle with a Python file that does not parse, before it is built."),
+  cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
+});
+
+/** Deploys: in two calls as existing clients make them, and in one; an app's builds: how its deploys went. */
+export function deployOperations(parts: ManagementParts): Operation[] {
+  const { store, deployer } = parts;
   const findBuild = async (params: Params<typeof BUILD_URL>): Promise<Build> => {
     const app = await findApp(store, params);
     const build = await store.builds.find(params.build_id.toLowerCase());
@@ -39,6 +62,104 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
     return build;
   };
   return [
+    operation("POST", "/v2/projects/{project_id}/apps", {
+      id: "beginDeploy",
+      summary: "Start a deploy; PUT the bundle to its uploadUrl to have it built",
+      access: "deploy",
+      body: PAYLOAD,
+      // With the text of a configuration file, and commands.
+      maxBodyBytes: 256 * 1024,
+      maxValues: 5_000,
+      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: readDeployRequest(body).name }),
+      response: BEGUN_DEPLOY,
+      errors: ["deploy_invalid", "draining"],
+      handle: async (call) => {
+        const { build, app, grant } = await deployer.begin(call.projectId, call.body);
+        await recordDeploy(call, app, build);
+        const { request } = call.reply;
+        const base = baseUrlOf(request, parts.publicBaseUrl);
+        call.reply.header("cache-control", "no-store");
+        return {
+          buildId: build.id,
+          status: build.status,
+          uploadUrl: `${base}${UPLOAD_PATH}?grant=${grant}`,
+          keyName: `${app.projectId}/${app.name}/${build.id}.zip`,
+          internalEndpoint: endpointOf(parts, call.reply, app),
+          dashboardUrl: `${base}/projects/${app.projectId}/apps/${app.name}/builds/${build.id}`,
+        };
+      },
+    }),
+    operation("POST", "/v2/projects/{project_id}/partner-apps", {
+      id: "beginPartnerDeploy",
+      summary: "Always refused: partner services run on the hosted platform alone",
+      access: "deploy",
+      body: z.looseObject({ runtime: z.unknown().optional() }),
+      maxBodyBytes: 256 * 1024,
+      maxValues: 5_000,
+      response: BEGUN_DEPLOY,
+      errors: ["deploy_invalid"],
+      handle: async ({ body }) => await Promise.reject(partnerRefused(body.runtime)),
+    }),
+    operation("PUT", UPLOAD_PATH, {
+      id: "putBundle",
+      summary: "Upload a deploy's bundle as a zip; safe to repeat, it is built once",
+      access: null,
+      query: z.object({ grant: z.string().min(1).max(10_000) }),
+      takesBytes: true,
+      appOfQuery: async (_, { grant }) => {
+        const app = await deployer.appOfGrant(grant);
+        return app && { projectId: app.projectId, appName: app.name };
+      },
+      response: UPLOADED_BUNDLE,
+      errors: ["forbidden", "build_not_found", "build_finished", "body_too_large"],
+      handle: async ({ query, reply }) => {
+        const build = await takeBytes(reply, (from) => deployer.upload(query.grant, from));
+        return { buildId: build.id };
+      },
+    }),
+    operation("POST", "/v2/projects/{project_id}/deploys/dry-run", {
+      id: "dryRunDeploy",
+      summary: "Check a zip as a deploy would, and say what it would do; nothing is built or changed",
+      access: "deploy",
+      query: z.object({
+        name: z.string().min(1).max(200),
+        [SYNTAX_MEMBER]: z.stringbool().optional(),
+      }),
+      takesBytes: true,
+      response: DRY_RUN,
+      errors: ["deploy_invalid", "draining", "body_too_large"],
+      handle: async ({ projectId, query, reply }) => {
+        const { name, [SYNTAX_MEMBER]: isUnchecked = false } = query;
+        const request = { projectId, name, checksSyntax: !isUnchecked };
+        const found = await takeBytes(reply, (from) => deployer.dryRun(request, from));
+        const { plan, warnings, problems, isNew } = found;
+        return { app: name, isNew, plan: [...plan], warnings: [...warnings], problems: [...problems] };
+      },
+    }),
+    operation("POST", "/v2/projects/{project_id}/deploys", {
+      id: "deploy",
+      summary: "Deploy a zip in one call; streams the build's log, then its outcome",
+      access: "deploy",
+      query: z.object({ name: z.string().min(1).max(200) }),
+      takesBytes: true,
+      givesLines: true,
+      appOfQuery: async ({ project_id: projectId }, { name }) => ({ projectId, appName: name }),
+      response: DEPLOY_LINE,
+      errors: ["deploy_invalid", "draining", "body_too_large"],
+      handle: async (call) => {
+        const { projectId, query, reply } = call;
+        const upload = (from: Readable) => deployer.deployUpload(projectId, query.name, from);
+        const { build, app } = await takeBytes(reply, upload);
+        await recordDeploy(call, app, build);
+        const gone = new AbortController();
+        reply.raw.once("close", () => gone.abort());
+        const endpoint = endpointOf(parts, reply, app);
+        return reply
+          .type("application/x-ndjson")
+          .headers({ "cache-control": "no-store", "x-accel-buffering": "no" })
+          .send(Readable.from(tell(parts, build, endpoint, gone.signal), { objectMode: false }));
+      },
+    }),
     ofBuilds("GET", PATH, {
       id: "listBuilds",
       summary: "List an app's builds, newest first",
@@ -97,143 +218,7 @@ export function buildOperations({ store, deployer }: ManagementParts): Operation
   ];
 }
 
-/** A build as the API shows it. */
-function buildRecord({ id, status, createdAt, updatedAt }: Build): BuildRecord {
-  return { id, status, createdAt: timestamp(createdAt), updatedAt: timestamp(updatedAt) };
-}
-
-/** A line of a build's log as the API shows it. */
-export function buildLineRecord(buildId: string, line: BuildLine): BuildLineRecord {
-  const id = buildLineId(buildId, line);
-  return { id, createdAt: timestampOf(id), log: line.text };
-}
-
-/** Where a bundle is sent. */
-const UPLOAD_PATH = "/v2/builds/upload";
-
-/** All members are validated together with the app's configuration, which reports all problems at once. */
-const PAYLOAD = z.looseObject({
-  ...Object.fromEntries(
-    APP_KEYS.flatMap(({ payload, meaning }) =>
-      payload === undefined ? [] : [[payload, z.unknown().optional().describe(meaning)]],
-    ),
-  ),
-  runtime: z.unknown().optional().describe('"cortex", or "custom" for a server of the app\'s own.'),
-  [SYNTAX_MEMBER]: z
-    .boolean()
-    .optional()
-    .describe("`false`: refuse a bundle with a Python file that does not parse, before it is built."),
-  cerebrium_toml: z.unknown().optional().describe("The text of a configuration file."),
-});
-
-/** Deploys: in two calls as existing clients make them, and in one. */
-export function deployOperations(parts: ManagementParts): Operation[] {
-  const { deployer } = parts;
-  return [
-    operation("POST", "/v2/projects/{project_id}/apps", {
-      id: "beginDeploy",
-      summary: "Start a deploy; PUT the bundle to its uploadUrl to have it built",
-      access: "deploy",
-      body: PAYLOAD,
-      // With the text of a configuration file, and commands.
-      maxBodyBytes: 256 * 1024,
-      maxValues: 5_000,
-      appOfBody: ({ project_id: projectId }, body) => ({ projectId, appName: readDeployRequest(body).name }),
-      response: BEGUN_DEPLOY,
-      errors: ["deploy_invalid", "draining"],
-      handle: async (call) => {
-        const { build, app, grant } = await deployer.begin(call.params.project_id, call.body);
-        await recordDeploy(call, app, build);
-        const { request } = call.reply;
-        const base = baseUrlOf(request, parts.publicBaseUrl);
-        call.reply.header("cache-control", "no-store");
-        return {
-          buildId: build.id,
-          status: build.status,
-          uploadUrl: `${base}${UPLOAD_PATH}?grant=${grant}`,
-          keyName: `${app.projectId}/${app.name}/${build.id}.zip`,
-          internalEndpoint: endpointOf(parts, call.reply, app),
-          dashboardUrl: `${base}/projects/${app.projectId}/apps/${app.name}/builds/${build.id}`,
-        };
-      },
-    }),
-    operation("POST", "/v2/projects/{project_id}/partner-apps", {
-      id: "beginPartnerDeploy",
-      summary: "Always refused: partner services run on the hosted platform alone",
-      access: "deploy",
-      body: z.looseObject({ runtime: z.unknown().optional() }),
-      maxBodyBytes: 256 * 1024,
-      maxValues: 5_000,
-      response: BEGUN_DEPLOY,
-      errors: ["deploy_invalid"],
-      handle: async ({ body }) => await Promise.reject(partnerRefused(body.runtime)),
-    }),
-    operation("PUT", UPLOAD_PATH, {
-      id: "putBundle",
-      summary: "Upload a deploy's bundle as a zip; safe to repeat, it is built once",
-      access: null,
-      query: z.object({ grant: z.string().min(1).max(10_000) }),
-      takesBytes: true,
-      appOfQuery: async (_, { grant }) => {
-        const app = await deployer.appOfGrant(grant);
-        return app && { projectId: app.projectId, appName: app.name };
-      },
-      response: UPLOADED_BUNDLE,
-      errors: ["forbidden", "build_not_found", "build_finished", "body_too_large"],
-      handle: async ({ query, reply }) => {
-        const build = await takeBytes(reply, (from) => deployer.upload(query.grant, from));
-        return { buildId: build.id };
-      },
-    }),
-    operation("POST", "/v2/projects/{project_id}/deploys/dry-run", {
-      id: "dryRunDeploy",
-      summary: "Check a zip as a deploy would, and say what it would do; nothing is built or changed",
-      access: "deploy",
-      query: z.object({
-        name: z.string().min(1).max(200),
-        [SYNTAX_MEMBER]: z.stringbool().optional(),
-      }),
-      takesBytes: true,
-      response: DRY_RUN,
-      errors: ["deploy_invalid", "draining", "body_too_large"],
-      handle: async ({ params, query, reply }) => {
-        const { name, [SYNTAX_MEMBER]: isUnchecked = false } = query;
-        const request = { projectId: params.project_id, name, checksSyntax: !isUnchecked };
-        const { plan, warnings, problems, isNew } = await takeBytes(reply, (from) =>
-          deployer.dryRun(request, from),
-        );
-        return { app: name, isNew, plan: [...plan], warnings: [...warnings], problems: [...problems] };
-      },
-    }),
-    operation("POST", "/v2/projects/{project_id}/deploys", {
-      id: "deploy",
-      summary: "Deploy a zip in one call; streams the build's log, then its outcome",
-      access: "deploy",
-      query: z.object({ name: z.string().min(1).max(200) }),
-      takesBytes: true,
-      givesLines: true,
-      appOfQuery: async ({ project_id: projectId }, { name }) => ({ projectId, appName: name }),
-      response: DEPLOY_LINE,
-      errors: ["deploy_invalid", "draining", "body_too_large"],
-      handle: async (call) => {
-        const { params, query, reply } = call;
-        const { build, app } = await takeBytes(reply, (from) =>
-          deployer.deployUpload(params.project_id, query.name, from),
-        );
-        await recordDeploy(call, app, build);
-        const gone = new AbortController();
-        reply.raw.once("close", () => gone.abort());
-        const endpoint = endpointOf(parts, reply, app);
-        return reply
-          .type("application/x-ndjson")
-          .headers({ "cache-control": "no-store", "x-accel-buffering": "no" })
-          .send(Readable.from(tell(parts, build, endpoint, gone.signal), { objectMode: false }));
-      },
-    }),
-  ];
-}
-
-/** The build's lines, then its end. The build goes on if the client disconnects. */
+/** The build's lines, then its end. The build continues if the client disconnects. */
 async function* tell(
   { deployer, store }: ManagementParts,
   { id }: Build,
@@ -265,11 +250,7 @@ function partnerRefused(runtime: unknown): AppError {
 }
 
 /** Without the payload: its commands may hold a secret. */
-async function recordDeploy(
-  call: Call,
-  { projectId, name, currentVersionId }: App,
-  build: Build,
-): Promise<void> {
-  const [before, after] = [{ buildId: currentVersionId }, { buildId: build.id }];
-  await call.record("app.deploy", appId(projectId, name), { before, after });
+async function recordDeploy({ record }: Call, app: App, build: Build): Promise<void> {
+  const [before, after] = [{ buildId: app.currentVersionId }, { buildId: build.id }];
+  await record("app.deploy", appId(app.projectId, app.name), { before, after });
 }

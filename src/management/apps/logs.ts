@@ -3,7 +3,7 @@ import { AppError } from "../../model/errors.ts";
 import { FIRST_TAG, LAST_TAG, LOG_STREAMS, logIdAt, parseTimestamp } from "../../model/log-line.ts";
 import { type LogLine, timestampOf } from "../../model/log-line.ts";
 import { appId, RUN_ID } from "../../model/names.ts";
-import { LOG_PAGE, type LogFrame, type LogFrameWithStream, type LogLineRecord } from "../../shapes/logs.ts";
+import { LOG_PAGE, type LogFrame, type LogLineRecord } from "../../shapes/logs.ts";
 import { badField, findApp, nameIn, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
@@ -17,10 +17,9 @@ import { buildLineRecord } from "./deploys.ts";
 
 const operation = tagged("Logs");
 
-/** Of a replica's id, or nothing. */
 const REPLICA_ID = /^[\w.-]{0,100}$/;
 
-/** So many lines are read without delaying other requests. */
+/** A read of this many lines does not delay other requests. */
 const SHORT_PAGE = 500;
 
 const DATE = z.iso.datetime({ offset: true }).max(64);
@@ -37,7 +36,6 @@ const QUERY = z.object({
   runId: z.uuid().optional(),
 });
 
-/** The log of an app. */
 export function logOperations({ store, logBook }: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/projects/{project_id}/apps/{app_id}/logs", {
@@ -72,7 +70,7 @@ export function logOperations({ store, logBook }: ManagementParts): Operation[] 
   ];
 }
 
-function lineRecord(line: LogLine, { projectId, name }: { projectId: string; name: string }): LogLineRecord {
+function lineRecord(line: LogLine, { projectId, name }: App): LogLineRecord {
   return {
     appId: appId(projectId, name),
     projectId,
@@ -106,7 +104,7 @@ function positionAfter(date: string): string {
   return logIdAt(parseTimestamp(date) ?? 0n, LAST_TAG);
 }
 
-/** A token names a place, whether or not a line is still there: so it stays valid. */
+/** A token names a place, so it stays valid after the line there is deleted. */
 function readToken(token: string): string {
   const position = Buffer.from(token, "base64url").toString();
   if (!RUN_ID.test(position))
@@ -214,18 +212,9 @@ function readQuery(query: URLSearchParams): Omit<TailQuery, "appNumber"> {
   };
 }
 
-function frameOf(
-  id: string,
-  { runId, replicaId, text, stream, id: lineId }: LogLine,
-  withStream: boolean,
-): string {
-  const frame: LogFrame | LogFrameWithStream = {
-    app_id: id,
-    run_id: runId,
-    timestamp: timestampOf(lineId),
-    container_name: replicaId,
-    log: text,
-    ...(withStream && { stream }),
-  };
-  return JSON.stringify(frame);
+function frameOf(id: string, line: LogLine, withStream: boolean): string {
+  const { runId, replicaId, text, stream, id: lineId } = line;
+  const timestamp = timestampOf(lineId);
+  const frame: LogFrame = { app_id: id, run_id: runId, timestamp, container_name: replicaId, log: text };
+  return JSON.stringify({ ...frame, ...(withStream && { stream }) });
 }

@@ -3,13 +3,12 @@ import { LIMITS, describeEnforced } from "../../host/limits/limits.ts";
 import type { ManagementParts } from "../parts.ts";
 
 type HealthParts = ManagementParts & {
-  /** The service is up and not stopping. */
   readonly isReady: () => boolean;
   /** Throws unless the request may see what is only for the operator. */
   readonly authorizeOperator: (request: FastifyRequest) => Promise<void>;
 };
 
-/** What the service cannot do now; `isAll` if it can do nothing, and calls should go to another node. */
+/** Something that the service cannot do now; `isAll`: it can do nothing, and calls should go to another node. */
 type Limit = { readonly reason: string; readonly detail: string; readonly isAll: boolean };
 
 /**
@@ -44,7 +43,7 @@ async function findProblem({ isReady, store, owners }: HealthParts): Promise<str
   return owners && !owners.isSure ? "it is finding out which apps are its own" : null;
 }
 
-/** The reasons are for everybody, the details only for the operator. */
+/** The reasons are public, the details only for the operator. */
 async function findLimits({ reserve, interpreter, catalog }: ManagementParts): Promise<Limit[]> {
   const limits: Limit[] = [];
   const { shortage } = reserve;

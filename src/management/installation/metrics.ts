@@ -6,7 +6,6 @@ import type { SpanCounts } from "../../kit/histograms.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ManagementParts } from "../parts.ts";
 
-/** One thing that is measured. */
 export type Metric = {
   readonly kind: "counter" | "gauge" | "histogram";
   readonly labels: readonly string[];
@@ -70,12 +69,9 @@ export const METRICS = {
   process_start_time_seconds: gauge([], "When the service started, in seconds since 1970."),
 } satisfies Record<string, Metric>;
 
-/** A name of the table. */
 type MetricName = keyof typeof METRICS;
-
 type Labels<Name extends MetricName> = Readonly<Record<(typeof METRICS)[Name]["labels"][number], string>>;
 
-/** A value of one metric. */
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 
 /** The values of all metrics but histograms. */
@@ -90,12 +86,10 @@ export class Samples {
 }
 
 const RESULTS = { delivered: "delivered", pending: "retry", failed: "failed" } as const;
-const REPLICA_STATES = ["starting", "ready", "draining"] as const;
 const LAG_RESOLUTION_MS = 20;
 const LAG_QUANTILES = [0.5, 0.99, 1];
 type Lag = ReturnType<typeof monitorEventLoopDelay>;
 
-/** Reads every figure. */
 async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
   const samples = new Samples();
   const { journal, build, store, deployer, deliverer } = parts;
@@ -133,7 +127,7 @@ function measureApp({ app, pool }: LiveApp, { journal, tallies }: ManagementPart
     samples.add("millrace_runs_total", { ...of, state }, total);
   }
   const replicas = [...pool.replicas];
-  for (const state of REPLICA_STATES) {
+  for (const state of ["starting", "ready", "draining"] as const) {
     const count = replicas.filter((replica) => replica.state === state).length;
     samples.add("millrace_replicas", { ...of, state }, count);
   }
@@ -182,8 +176,6 @@ function measureLag(lag: Lag, samples: Samples): void {
   lag.reset();
 }
 
-const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
-
 /** `GET /metrics`, in the text form that Prometheus reads. Between scrapes it costs one timer. */
 export function metricsRoutes(
   app: FastifyInstance,
@@ -195,7 +187,8 @@ export function metricsRoutes(
   app.addHook("onClose", () => void lag.disable());
   app.get("/metrics", async (request, reply) => {
     await authorizeOperator(request);
-    return reply.type(CONTENT_TYPE).send(exposition(await measure(parts, lag), histogramsOf(parts)));
+    reply.type("text/plain; version=0.0.4; charset=utf-8");
+    return reply.send(exposition(await measure(parts, lag), histogramsOf(parts)));
   });
 }
 
@@ -209,7 +202,7 @@ function histogramsOf({ store, seatStarts }: ManagementParts): Histograms {
   };
 }
 
-/** Each metric's help and type, then its samples. One without labels always has a sample. */
+/** Each metric's help and type, then its samples. A metric without labels always has a sample. */
 export function exposition({ byName }: Samples, histograms: Histograms): string {
   const parts = Object.entries<Metric>(METRICS).map(([key, { kind, labels, help }]) => {
     const name = key as MetricName;

@@ -25,33 +25,19 @@ const COMPRESS = {
 } as const;
 type Encoding = keyof typeof COMPRESS;
 
-/** A built file with its compressed forms. */
-class WebFile {
-  readonly type: string;
-  readonly plain: Buffer;
-  readonly etag: string;
-  readonly #compressed = new Map<Encoding, Buffer>();
+type WebFile = ReturnType<typeof webFile>;
 
-  constructor(type: string, plain: Buffer) {
-    this.type = type;
-    this.plain = plain;
-    this.etag = `"${createHash("sha256").update(plain).digest("base64url").slice(0, 22)}"`;
-  }
+/** A built file. It is compressed at its first request, so that the start does not wait for it. */
+function webFile(type: string, plain: Buffer) {
+  const etag = `"${createHash("sha256").update(plain).digest("base64url").slice(0, 22)}"`;
+  return { type, plain, etag, compressed: new Map<Encoding, Buffer>() };
+}
 
-  /** Compressed at the first request, so that the start does not wait for it. */
-  compressed(encoding: Encoding): Buffer {
-    const compressed = this.#compressed.get(encoding) ?? COMPRESS[encoding](this.plain);
-    this.#compressed.set(encoding, compressed);
-    return compressed;
-  }
-
-  /** The best encoding that the browser accepts; null for none, and for images, which are compressed already. */
-  encodingFor(accepted: string): Encoding | null {
-    if (this.type === TYPES[".png"]) return null;
-    const takes = (name: Encoding): boolean =>
-      new RegExp(String.raw`\b${name}\b(?!\s*;\s*q=0)`).test(accepted);
-    return (Object.keys(COMPRESS) as Encoding[]).find(takes) ?? null;
-  }
+/** The best encoding that the browser accepts; undefined for none, and for images, which are compressed already. */
+function encodingFor({ type }: WebFile, accepted = ""): Encoding | undefined {
+  if (type === TYPES[".png"]) return undefined;
+  const takes = (name: Encoding): boolean => new RegExp(String.raw`\b${name}\b(?!\s*;\s*q=0)`).test(accepted);
+  return (Object.keys(COMPRESS) as Encoding[]).find(takes);
 }
 
 /**
@@ -65,7 +51,7 @@ function readFiles(dir: string): Map<string, WebFile> {
     const type = TYPES[path.extname(entry.name)];
     if (!entry.isFile() || type === undefined) continue;
     const file = path.join(entry.parentPath, entry.name);
-    files.set(`/${path.relative(dir, file)}`, new WebFile(type, readFileSync(file)));
+    files.set(`/${path.relative(dir, file)}`, webFile(type, readFileSync(file)));
   }
   return files;
 }
@@ -74,9 +60,11 @@ function readFiles(dir: string): Map<string, WebFile> {
 function sendFile(file: WebFile, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   reply.headers({ "content-type": file.type, vary: "Accept-Encoding", etag: file.etag });
   if (headers["if-none-match"] === file.etag) return reply.code(304).send();
-  const encoding = file.encodingFor(headers["accept-encoding"] ?? "");
-  if (encoding === null) return reply.send(file.plain);
-  return reply.header("content-encoding", encoding).send(file.compressed(encoding));
+  const encoding = encodingFor(file, headers["accept-encoding"]?.toString());
+  if (!encoding) return reply.send(file.plain);
+  const compressed = file.compressed.get(encoding) ?? COMPRESS[encoding](file.plain);
+  file.compressed.set(encoding, compressed);
+  return reply.header("content-encoding", encoding).send(compressed);
 }
 
 function sendNotBuilt(reply: FastifyReply, what: string, script: string): FastifyReply {
@@ -84,11 +72,9 @@ function sendNotBuilt(reply: FastifyReply, what: string, script: string): Fastif
   return reply.code(503).type("text/plain; charset=utf-8").send(text);
 }
 
-/** Replaced in the page's head by what the page needs to know about the service. */
+/** Replaced in the page's head by data about the service. */
 const FILLED_IN = "%MILLRACE%";
-/** For files with a hash in their name. */
 const IMMUTABLE = "public, max-age=31536000, immutable";
-/** The paths of the dashboard's pages. */
 const PAGES = [
   "/",
   "/setup",

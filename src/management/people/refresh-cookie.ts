@@ -4,7 +4,6 @@ import { CHALLENGE } from "../../identity/principal.ts";
 import { AppError } from "../../model/errors.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 
-/** Name and attributes of the cookie with the refresh token. */
 type RefreshCookie = { readonly name: string; readonly path: string; readonly isSecure: boolean };
 
 const NAME = "millrace_refresh";
@@ -50,16 +49,12 @@ export function readRefreshCookie(reply: FastifyReply, publicBaseUrl: string | n
   return VALUE.test(value) ? value : null;
 }
 
-/** Has the browser keep a refresh token, out of reach of scripts; null makes it forget the one it has. */
-export function setRefreshCookie(
-  reply: FastifyReply,
-  token: string | null,
-  publicBaseUrl: string | null,
-): void {
-  reply.header("set-cookie", cookieText(refreshCookieAt(baseUrlOf(reply.request, publicBaseUrl)), token));
+/** Stores a refresh token in the browser, out of reach of scripts; null deletes it. */
+export function setRefreshCookie(reply: FastifyReply, token: string | null, publicUrl: string | null): void {
+  reply.header("set-cookie", cookieText(refreshCookieAt(baseUrlOf(reply.request, publicUrl)), token));
 }
 
-/** Throws `forbidden` for a request that the page of another site makes with the cookie of this one. */
+/** Throws `forbidden` for a request with this cookie by a page of another site. */
 export function refuseOtherSites(request: FastifyRequest, publicBaseUrl: string | null): void {
   const { origin } = request.headers;
   if (origin === undefined || origin === new URL(baseUrlOf(request, publicBaseUrl)).origin) return;

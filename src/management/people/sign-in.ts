@@ -113,16 +113,12 @@ export function signInOperations(parts: ManagementParts): Operation[] {
   ];
 }
 
-/** The address that a person signs in with. */
 export const EMAIL = z.email().max(254);
-/** A new password. */
 export const NEW_PASSWORD = z.string().min(10).max(200);
 /** A password to check: its length is not limited to that of new ones. */
 const PASSWORD = z.string().max(1000);
-/** The secret part of a link. */
 export const LINK = z.string().min(1).max(1000);
 
-/** Answers a sign-in of any kind. */
 export function answerSignedIn(
   reply: FastifyReply,
   { personId, accessToken, expiresAt, refreshToken }: SignedIn,
@@ -135,8 +131,12 @@ export function answerSignedIn(
 
 const MEANT = z.union([z.object({ personId: z.string().min(1).max(100) }), z.object({ email: EMAIL })]);
 
-/** Links that set a password, made by the operator. */
-export function passwordLinkOperations(parts: ManagementParts): Operation[] {
+const PATH = "/v2/me";
+const EMAIL_PATH = `${PATH}/email` as const;
+
+/** Links that set a password, made by the operator; the account, password, sessions and address of the caller. */
+export function accountOperations(parts: ManagementParts): Operation[] {
+  const { store, people, sessions, operators, publicBaseUrl, projectId } = parts;
   return [
     operation("POST", "/v2/password-links", {
       id: "makePasswordLink",
@@ -145,15 +145,14 @@ export function passwordLinkOperations(parts: ManagementParts): Operation[] {
       body: MEANT,
       response: PASSWORD_LINK,
       handle: async ({ body, reply, record }) => {
-        const { publicBaseUrl, projectId } = parts;
-        const { link, people } = await parts.people.passwordLink(body);
-        const [only] = people;
+        const { link, people: meant } = await people.passwordLink(body);
+        const [only] = meant;
         if (link !== null && only) await record("person.password-link", only.id, { projectId });
         reply.header("cache-control", "no-store");
         const base = baseUrlOf(reply.request, publicBaseUrl);
         return {
           url: link === null ? null : `${base}/password#${link}`,
-          people: people.map(({ id: personId, email, provenAt, createdAt, projectIds }) => ({
+          people: meant.map(({ id: personId, email, provenAt, createdAt, projectIds }) => ({
             personId,
             email,
             isProven: provenAt !== null,
@@ -163,15 +162,6 @@ export function passwordLinkOperations(parts: ManagementParts): Operation[] {
         };
       },
     }),
-  ];
-}
-
-const PATH = "/v2/me";
-const EMAIL_PATH = `${PATH}/email` as const;
-
-/** The account, password and sessions of the person who asks. */
-export function meOperations({ store, people, sessions, operators }: ManagementParts): Operation[] {
-  return [
     operation("GET", PATH, {
       id: "getMe",
       summary: "Get your own account and projects",
@@ -233,12 +223,6 @@ export function meOperations({ store, people, sessions, operators }: ManagementP
         return { id };
       },
     }),
-  ];
-}
-
-/** The address of the person who asks: changing it, and verifying it by mail. */
-export function myAddressOperations({ people }: ManagementParts): Operation[] {
-  return [
     operation("POST", EMAIL_PATH, {
       id: "changeEmail",
       summary: "Change the e-mail address you sign in with; it is unverified until you verify it",

@@ -1,28 +1,25 @@
 import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
 import { INVITATION, INVITATIONS, JOINED, MADE_INVITATION, MEMBER, MEMBERS } from "../../shapes/people.ts";
-import {
-  type InvitationRecord,
-  type MemberRecord,
-  OFFER,
-  REMOVED_MEMBER,
-  SIGNED_UP,
-} from "../../shapes/people.ts";
+import { type InvitationRecord, OFFER, REMOVED_MEMBER, SIGNED_UP } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { Member, MembershipChange } from "../../store/accounts/memberships.ts";
 import { MEMBER_ROLE } from "../api/inputs.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
-
 import type { Invitation, Joined } from "../../store/accounts/invitations.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 import { answerSignedIn, EMAIL, LINK, NEW_PASSWORD } from "../people/sign-in.ts";
 
 const operation = tagged("Members");
+const invited = tagged("Sign-in");
 const PATH = "/v2/projects/{project_id}/members";
+const INVITATIONS_PATH = "/v2/projects/{project_id}/invitations";
+const LINK_PATH = "/v2/invitation";
 
-/** The members of a project: an owner has the role admin, a member the role deploy. */
-export function memberOperations({ store, people }: ManagementParts): Operation[] {
+/** A project's members, and its open invitations. An owner has the role admin, a member the role deploy. */
+export function memberOperations(parts: ManagementParts): Operation[] {
+  const { store, people, invitations, publicBaseUrl } = parts;
   const find = async (projectId: string, personId: string) => {
     const members = await store.memberships.list(projectId);
     return members.map(shown).find((member) => member.personId === personId) ?? null;
@@ -34,8 +31,8 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       summary: "List a project's members",
       access: "deploy",
       response: MEMBERS,
-      handle: async ({ params }) =>
-        (await store.memberships.list(params.project_id)).map((member) => ({
+      handle: async ({ projectId }) =>
+        (await store.memberships.list(projectId)).map((member) => ({
           ...shown(member),
           createdAt: timestamp(member.createdAt),
         })),
@@ -48,10 +45,10 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       response: MEMBER,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, person_id: personId } = call.params;
+        const { person_id: personId } = call.params;
         const { role } = call.body;
-        const before = await find(projectId, personId);
-        refuse(await people.setRole(projectId, personId, role));
+        const before = await find(call.projectId, personId);
+        refuse(await people.setRole(call.projectId, personId, role));
         if (!before) throw new AppError("not_found");
         const after = { ...before, role };
         await call.record("member.update", personId, { before, after });
@@ -65,39 +62,19 @@ export function memberOperations({ store, people }: ManagementParts): Operation[
       response: REMOVED_MEMBER,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, person_id: personId } = call.params;
-        const before = await find(projectId, personId);
-        refuse(await people.removeMember(projectId, personId));
+        const { person_id: personId } = call.params;
+        const before = await find(call.projectId, personId);
+        refuse(await people.removeMember(call.projectId, personId));
         await call.record("member.delete", personId, { before });
         return { personId };
       },
     }),
-  ];
-}
-
-function shown({ personId, email, provenAt, role }: Member): MemberRecord {
-  return { personId, email, isProven: provenAt !== null, role };
-}
-
-function refuse(change: MembershipChange): void {
-  if (change === "absent") throw new AppError("not_found");
-  if (change === "changed") return;
-  throw new AppError("bad_request", { message: "A project needs at least one owner." });
-}
-
-const invited = tagged("Sign-in");
-const LINK_PATH = "/v2/invitation";
-const INVITATIONS_PATH = "/v2/projects/{project_id}/invitations";
-
-/** A project's open invitations, for its owners. */
-export function invitationOperations({ invitations, publicBaseUrl }: ManagementParts): Operation[] {
-  return [
     operation("GET", INVITATIONS_PATH, {
       id: "listInvitations",
       summary: "List a project's open invitations",
       access: "admin",
       response: INVITATIONS,
-      handle: async ({ params }) => (await invitations.list(params.project_id)).map(invitationRecord),
+      handle: async ({ projectId }) => (await invitations.list(projectId)).map(invitationRecord),
     }),
     operation("POST", INVITATIONS_PATH, {
       id: "createInvitation",
@@ -113,7 +90,7 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
       handle: async (call) => {
         const { reply, ip } = call;
         const { email, role, send } = call.body;
-        const wish = { projectId: call.params.project_id, email, role, isMailed: send === "mail", ip };
+        const wish = { projectId: call.projectId, email, role, isMailed: send === "mail", ip };
         const { invitation, secret } = await invitations.make(wish, call.principal);
         const after = invitationRecord({ ...invitation, mailedAt: null });
         await call.record("invitation.create", after.id, { after });
@@ -129,8 +106,8 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
       response: INVITATION,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, invitation_id: id } = call.params;
-        const revoked = await invitations.revoke(projectId, id);
+        const { invitation_id: id } = call.params;
+        const revoked = await invitations.revoke(call.projectId, id);
         if (!revoked) throw new AppError("not_found");
         const before = invitationRecord(revoked);
         await call.record("invitation.delete", id, { before });
@@ -138,6 +115,16 @@ export function invitationOperations({ invitations, publicBaseUrl }: ManagementP
       },
     }),
   ];
+}
+
+function shown({ personId, email, provenAt, role }: Member) {
+  return { personId, email, isProven: provenAt !== null, role };
+}
+
+function refuse(change: MembershipChange): void {
+  if (change === "absent") throw new AppError("not_found");
+  if (change === "changed") return;
+  throw new AppError("bad_request", { message: "A project needs at least one owner." });
 }
 
 function invitationRecord(invitation: Omit<Invitation, "usedAt" | "usedBy">): InvitationRecord {

@@ -12,7 +12,6 @@ const operation = tagged("Projects");
 const audited = tagged("Audit");
 const PATH = "/v2/projects";
 
-/** The caller's projects. */
 export function projectOperations({ store, people }: ManagementParts): Operation[] {
   const projectsOf = async (principal: Principal) => {
     if (principal.projectId === null) return await store.memberships.projectsOf(principal.personId);
@@ -50,7 +49,6 @@ export function projectOperations({ store, people }: ManagementParts): Operation
   ];
 }
 
-/** The audit log of a project. */
 export function auditOperations({ audit }: ManagementParts): Operation[] {
   return [
     audited("GET", "/v2/projects/{project_id}/audit", {
@@ -62,13 +60,10 @@ export function auditOperations({ audit }: ManagementParts): Operation[] {
         nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "does not belong to this list").optional(),
       }),
       response: AUDIT,
-      handle: async ({ params, query }) => {
+      handle: async ({ projectId, query }) => {
         const { pageSize: limit, nextToken = "" } = query;
-        const found = await audit.list({
-          projectId: params.project_id,
-          limit: limit + 1,
-          ...(nextToken !== "" && { before: Number(nextToken) }),
-        });
+        const before = nextToken === "" ? {} : { before: Number(nextToken) };
+        const found = await audit.list({ projectId, limit: limit + 1, ...before });
         const page = found.slice(0, limit);
         const last = found.length > limit ? page.at(-1)?.number : undefined;
         return {

@@ -15,14 +15,14 @@ const MAX_NAMES = 500;
 const MAX_MAP_BYTES = 512 * 1024;
 const BOUNDS = { maxBodyBytes: MAX_MAP_BYTES, maxValues: MAX_NAMES + 1 } as const;
 
-/** The secrets of a project and of its apps: maps of strings that are replaced as a whole. */
+/** The secrets of a project and of its apps: maps that are replaced as a whole. */
 export function secretOperations({ store, secrets, catalog }: ManagementParts): Operation[] {
   const replace = async (
     scope: SecretScope,
     call: Call<{ readonly project_id: string }, unknown, SecretMap>,
     target: string,
   ): Promise<SecretMap> => {
-    // zod leaves it out without a word, as no object of the language can safely hold it.
+    // zod drops it silently.
     if (Object.hasOwn(call.reply.request.body as object, "__proto__")) {
       throw new AppError("bad_request", { message: "__proto__ cannot be the name of a secret." });
     }
@@ -41,9 +41,9 @@ export function secretOperations({ store, secrets, catalog }: ManagementParts): 
       summary: "Get a project's secrets",
       access: "deploy",
       response: SECRET_MAP,
-      handle: ({ params, reply }) => {
+      handle: ({ projectId, reply }) => {
         reply.header("cache-control", "no-store");
-        return secrets.read({ projectId: params.project_id, appNumber: WHOLE_PROJECT });
+        return secrets.read({ projectId, appNumber: WHOLE_PROJECT });
       },
     }),
     operation("PATCH", PATH, {
@@ -53,10 +53,8 @@ export function secretOperations({ store, secrets, catalog }: ManagementParts): 
       body: SECRET_MAP,
       ...BOUNDS,
       response: SECRET_MAP,
-      handle: (call) => {
-        const { project_id: projectId } = call.params;
-        return replace({ projectId, appNumber: WHOLE_PROJECT }, call, projectId);
-      },
+      handle: (call) =>
+        replace({ projectId: call.projectId, appNumber: WHOLE_PROJECT }, call, call.projectId),
     }),
     operation("GET", APP_SECRETS, {
       id: "getAppSecrets",

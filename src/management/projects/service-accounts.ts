@@ -12,28 +12,22 @@ import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
 const DAY_MS = 86_400_000;
+const LIFE_MS = 90 * DAY_MS;
 const MAX_AHEAD_MS = 10 * 365 * DAY_MS;
 
-/** A time, or a bare date, which means the end of that day in UTC; in epoch milliseconds. */
+/** A time, or a date, which means the end of that day in UTC; in epoch milliseconds. */
 const EXPIRY = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()])
   .transform((text) => (text.length === 10 ? Date.parse(text) + DAY_MS - 1 : Date.parse(text)))
   .nullish();
 
-/** The members of a body that say when something expires: one thing in the spellings that clients use. */
-const EXPIRY_MEMBERS = {
-  expiresAt: EXPIRY,
-  expires_at: EXPIRY,
-  expiry: EXPIRY,
-  expiryDate: EXPIRY,
-};
+/** The spellings of the expiry that clients use. */
+const EXPIRY_MEMBERS = { expiresAt: EXPIRY, expires_at: EXPIRY, expiry: EXPIRY, expiryDate: EXPIRY };
 
-type ExpiryMembers = { readonly [Name in keyof typeof EXPIRY_MEMBERS]?: number | null | undefined };
-
-/** The expiry that a body names, null where it names none; throws `bad_request` for a time that cannot be meant. */
-function expiryOf(body: ExpiryMembers, now: number): number | null {
-  const names = Object.keys(EXPIRY_MEMBERS) as (keyof ExpiryMembers)[];
-  const given = new Set(names.flatMap((name) => body[name] ?? []));
+/** The expiry in a body; null if there is none. Throws `bad_request` for a time that is out of range. */
+function expiryOf(body: z.output<z.ZodObject<typeof EXPIRY_MEMBERS>>, now: number): number | null {
+  const { expiresAt: first, expires_at: second, expiry: third, expiryDate: fourth } = body;
+  const given = new Set([first, second, third, fourth].flatMap((time) => time ?? []));
   if (given.size > 1) throw badField("expiresAt", "is given twice, with different values");
   const [expiresAt = null] = given;
   if (expiresAt === null) return null;
@@ -45,10 +39,14 @@ function expiryOf(body: ExpiryMembers, now: number): number | null {
 const MAX_NAMES = 100;
 const MAX_CALLS_PER_MINUTE = 100_000;
 
+/** Exactly as browsers send it, because it is compared as text. */
 const ORIGIN = z
   .string()
   .max(300)
-  .refine(isOrigin, 'is not an origin such as "https://app.example.com": no path, no capital letters');
+  .refine(
+    (text) => /^https?:/.test(text) && URL.parse(text)?.origin === text,
+    'is not an origin such as "https://app.example.com": no path, no capital letters',
+  );
 
 /** The members of a body with the limits of an account of role `call`. */
 const LIMIT_MEMBERS = {
@@ -62,11 +60,9 @@ const LIMIT_MEMBERS = {
   callsPerMinute: z.int().min(1).max(MAX_CALLS_PER_MINUTE).nullish(),
 };
 
-type LimitMembers = z.output<z.ZodObject<typeof LIMIT_MEMBERS>>;
-
 /** The limits for a role; null for others than `call`. A missing member keeps its limit, null removes it. */
 function limitsOf(
-  { apps, functions, origins, callsPerMinute }: LimitMembers,
+  { apps, functions, origins, callsPerMinute }: z.output<z.ZodObject<typeof LIMIT_MEMBERS>>,
   role: Role,
   before: CallLimits | null,
 ): CallLimits | null {
@@ -85,21 +81,9 @@ function limitsOf(
   };
 }
 
-/** Throws `bad_request` for an account of role `call` that is to get another one. */
-function requireSameRole(before: Role, role: Role | undefined): void {
-  if (before !== "call" || role === undefined || role === "call") return;
-  throw badField("role", "cannot be raised from call: its tokens may be public. Create another account");
-}
-
-/** Exactly as browsers send it, because it is compared as text. */
-function isOrigin(text: string): boolean {
-  return /^https?:/.test(text) && URL.parse(text)?.origin === text;
-}
-
 const operation = tagged("Service accounts");
 const PATH = "/v2/projects/{project_id}/service-accounts";
 const ACCOUNT_URL = `${PATH}/{id}` as const;
-const LIFE_MS = 90 * 86_400_000;
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
 const USER_TOKEN_SECONDS = 3_600;
 const MAX_USER_TOKEN_SECONDS = 86_400;
@@ -125,7 +109,7 @@ const NEW_USER_TOKEN = z.object({
     .regex(/^[^\p{Cc}\p{Cs}]*$/u, "has control characters"),
   expiresInSeconds: z.int().min(1).max(MAX_USER_TOKEN_SECONDS).default(USER_TOKEN_SECONDS),
 });
-/** Of a change of limits that meets others. */
+/** For a change of limits that conflicts with others. */
 const TRIES = 5;
 const ROTATION = z
   .object({ ...EXPIRY_MEMBERS, overlapSeconds: z.int().min(0).max(MAX_OVERLAP_SECONDS).default(0) })
@@ -147,7 +131,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       body: NEW_ACCOUNT,
       response: ACCOUNT_WITH_TOKEN,
       handle: async (call) => {
-        const { project_id: projectId } = call.params;
+        const { projectId } = call;
         const { name, description = null } = call.body;
         const role = call.body.role ?? "admin";
         const limits = limitsOf(call.body, role, null);
@@ -166,7 +150,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       summary: "List a project's service accounts, including revoked ones",
       access: "admin",
       response: ACCOUNTS,
-      handle: async ({ params }) => (await store.accounts.list(params.project_id)).map(listed),
+      handle: async ({ projectId }) => (await store.accounts.list(projectId)).map(listed),
     }),
     operation("PATCH", ACCOUNT_URL, {
       id: "updateServiceAccount",
@@ -176,14 +160,18 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       response: LISTED_ACCOUNT,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, id } = call.params;
+        const { id } = call.params;
         const { name, description, role } = call.body;
-        // Again if the limits that a change builds on were changed at the same time.
+        // Retried if another request changed the limits that the change builds on.
         for (let tries = 0; tries < TRIES; tries++) {
           const before = await find(call.params);
-          requireSameRole(before.role, role);
+          if (before.role === "call" && role && role !== "call")
+            throw badField(
+              "role",
+              "cannot be raised from call: its tokens may be public. Create another account",
+            );
           const limits = limitsOf(call.body, role ?? before.role, storedLimits(before));
-          // Written only if the request changes them: a rename must not undo a change of the limits at the same time.
+          // Written only if the request changes them: a rename must not undo a concurrent change of the limits.
           const callLimits = limits && JSON.stringify(limits);
           const expiresAt = expiryOf(call.body, clock.now());
           if (expiresAt !== null && expiresAt > before.expiresAt)
@@ -196,12 +184,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
             ...(expiresAt !== null && { expiresAt }),
           };
           const limitsBefore = "callLimits" in change ? (before.callLimits ?? undefined) : undefined;
-          if (!(await tokens.update(projectId, id, change, limitsBefore))) continue;
+          if (!(await tokens.update(call.projectId, id, change, limitsBefore))) continue;
           const after = { ...before, ...change };
-          await call.record("service-account.update", id, {
-            before: shownRow(before),
-            after: shownRow(after),
-          });
+          const recorded = { before: shownRow(before), after: shownRow(after) };
+          await call.record("service-account.update", id, recorded);
           return listed(after);
         }
         throw notFound();
@@ -215,11 +201,11 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       response: ACCOUNT_WITH_TOKEN,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, id } = call.params;
+        const { id } = call.params;
         const before = await find(call.params);
-        // Its token runs the installation: no other admin of the project may have one made.
+        // Its token runs the installation: no other admin of the project may get one.
         if (await operators.isOwnerAccount(id)) await operators.require(call.principal);
-        const rotated = await tokens.rotate(projectId, id, {
+        const rotated = await tokens.rotate(call.projectId, id, {
           expiresAt: expiryOf(call.body, clock.now()),
           overlapMs: call.body.overlapSeconds * 1000,
         });
@@ -239,14 +225,17 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       response: USER_TOKEN,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, id } = call.params;
+        const { id } = call.params;
         const { user, expiresInSeconds } = call.body;
         const { role } = await find(call.params);
         if (role !== "call") {
           const message = `Only an account of role call has end users; this one has the role ${role}.`;
           throw new AppError("bad_request", { message });
         }
-        const issued = await tokens.issueForUser(projectId, id, { user, lifeMs: expiresInSeconds * 1000 });
+        const issued = await tokens.issueForUser(call.projectId, id, {
+          user,
+          lifeMs: expiresInSeconds * 1000,
+        });
         if (!issued) throw notFound();
         const expiresAt = timestamp(issued.expiresAt);
         await call.record("service-account.user-token", id, { after: { user, expiresAt } });
@@ -261,10 +250,10 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       response: LISTED_ACCOUNT,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, id } = call.params;
+        const { id } = call.params;
         const before = await find(call.params);
         // Idempotent.
-        if (await tokens.revoke(projectId, id)) {
+        if (await tokens.revoke(call.projectId, id)) {
           await call.record("service-account.delete", id, { before: shownRow(before) });
         }
         return listed(await find(call.params));
@@ -273,10 +262,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
   ];
 }
 
-type Shown = Pick<
-  ServiceAccount,
-  "id" | "name" | "description" | "role" | "projectId" | "createdAt" | "expiresAt"
->;
+type Shown = Omit<ServiceAccount, "callLimits" | "lastUsedAt" | "revokedAt">;
 
 function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
   const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;

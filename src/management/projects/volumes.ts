@@ -1,19 +1,12 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
-import type { OpenFile, VolumeEntry } from "../../apps/volumes/volume-files.ts";
-import { type Clock, systemClock } from "../../kit/clock.ts";
+import type { OpenFile, SizeChange, VolumeEntry } from "../../apps/volumes/volume-files.ts";
+import { systemClock } from "../../kit/clock.ts";
 import { FairLane } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
-import {
-  BEGUN_UPLOAD,
-  COMPLETED_FILE,
-  FILES,
-  OFFERED_FILE,
-  REMOVED_FILE,
-  STORED_PART,
-} from "../../shapes/projects.ts";
-import type { FileEntry } from "../../shapes/projects.ts";
+import { BEGUN_UPLOAD, COMPLETED_FILE, FILES, type FileEntry } from "../../shapes/projects.ts";
+import { OFFERED_FILE, REMOVED_FILE, STORED_PART } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import { baseUrlOf } from "../api/addresses.ts";
 import { type Call, type Operation, tagged } from "../api/operation.ts";
@@ -28,18 +21,10 @@ const PER_PIECE = 500;
 
 /** Answers with lists that may be long: one of a project at a time, written piece by piece. */
 export class LongLists {
-  readonly #lane: FairLane;
-
-  constructor(clock: Clock = systemClock) {
-    this.#lane = new FairLane(LIMITS, clock);
-  }
+  readonly #lane = new FairLane(LIMITS, systemClock);
 
   /** Sends the list that `read` returns; the project's next list waits until the answer is sent. */
-  async send<Entry>(
-    reply: FastifyReply,
-    projectId: string,
-    read: () => Promise<readonly Entry[]>,
-  ): Promise<FastifyReply> {
+  async send(reply: FastifyReply, projectId: string, read: () => Promise<readonly unknown[]>) {
     const leave = await this.#lane.enter(projectId);
     if (!leave) throw new AppError("too_many_in_flight", { headers: { "retry-after": "1" } });
     reply.raw.once("close", leave);
@@ -51,10 +36,10 @@ export class LongLists {
 }
 
 /** A JSON list as text, a few entries at a time. */
-export function* jsonPieces(entries: readonly unknown[], perPiece = PER_PIECE): Generator<string> {
+export function* jsonPieces(entries: readonly unknown[]): Generator<string> {
   let open = "[";
-  for (let first = 0; first < entries.length; first += perPiece) {
-    yield open + JSON.stringify(entries.slice(first, first + perPiece)).slice(1, -1);
+  for (let first = 0; first < entries.length; first += PER_PIECE) {
+    yield open + JSON.stringify(entries.slice(first, first + PER_PIECE)).slice(1, -1);
     open = ",";
   }
   yield entries.length === 0 ? "[]" : "]";
@@ -62,6 +47,10 @@ export function* jsonPieces(entries: readonly unknown[], perPiece = PER_PIECE): 
 
 const operation = tagged("Volumes");
 const PATH = "/v2/projects/{project_id}/volumes/default";
+/** Where parts are sent and files are read. These URLs carry their own authorization instead of a token. */
+const PART_PATH = "/v2/volumes/parts/{part_number}";
+const DOWNLOAD_PATH = "/v2/volumes/file";
+const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
 const MAX_PARTS = 2_000;
 const FILE_PATH = z.string().min(1).max(4_000);
 /** Clients name one; there is one. */
@@ -81,15 +70,13 @@ const COMPLETED = z.object({
 export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): Operation[] {
   const lists = new LongLists();
   const recordFile = async (
-    call: Call<{ readonly project_id: string }>,
+    { record }: Call,
     action: "write" | "remove",
     target: string,
-    { beforeBytes, afterBytes }: { readonly beforeBytes: number | null; readonly afterBytes: number | null },
+    { beforeBytes, afterBytes }: SizeChange,
   ): Promise<void> => {
-    const [before, after] = [beforeBytes, afterBytes].map((sizeBytes) =>
-      sizeBytes === null ? null : { sizeBytes },
-    );
-    await call.record(`volume.${action}`, target, { before, after });
+    const sizes = [beforeBytes, afterBytes].map((size) => (size === null ? null : { sizeBytes: size }));
+    await record(`volume.${action}`, target, { before: sizes[0], after: sizes[1] });
   };
 
   return [
@@ -99,10 +86,8 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       access: "deploy",
       query: z.object({ dir: z.string().max(4_000).default("/") }),
       response: FILES,
-      handle: async ({ params, query, reply }) =>
-        await lists.send(reply, params.project_id, async () =>
-          (await volumes.list(params.project_id, query.dir)).map(shown),
-        ),
+      handle: async ({ projectId, query, reply }) =>
+        await lists.send(reply, projectId, async () => (await volumes.list(projectId, query.dir)).map(shown)),
     }),
     operation("POST", `${PATH}/cp/initialize`, {
       id: "beginUpload",
@@ -113,8 +98,8 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       errors: ["not_found"],
       handle: async (call) => {
         const { file_path: filePath, part_count: partCount } = call.body;
-        const uploadId = await volumes.begin(call.params.project_id, filePath, partCount);
-        // An empty file has no parts, and clients do not complete it: it is there now.
+        const uploadId = await volumes.begin(call.projectId, filePath, partCount);
+        // An empty file has no parts, and clients do not complete it: it exists now.
         if (partCount === 0) await recordFile(call, "write", filePath, { beforeBytes: null, afterBytes: 0 });
         const base = baseUrlOf(call.reply.request, publicBaseUrl);
         call.reply.header("cache-control", "no-store");
@@ -139,7 +124,7 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       handle: async (call) => {
         const { upload_id: uploadId, file_path: filePath, parts } = call.body;
         const tags = parts.map(({ part_number: partNumber, etag }) => ({ partNumber, etag }));
-        const done = await volumes.complete(call.params.project_id, { uploadId, filePath, tags });
+        const done = await volumes.complete(call.projectId, { uploadId, filePath, tags });
         await recordFile(call, "write", filePath, done);
         return { file_path: filePath, size_bytes: done.afterBytes };
       },
@@ -151,8 +136,8 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       query: z.object({ file_path: FILE_PATH }),
       response: OFFERED_FILE,
       errors: ["not_found"],
-      handle: async ({ params, query, reply }) => {
-        const grant = await volumes.offer(params.project_id, query.file_path);
+      handle: async ({ projectId, query, reply }) => {
+        const grant = await volumes.offer(projectId, query.file_path);
         reply.header("cache-control", "no-store");
         return { url: `${baseUrlOf(reply.request, publicBaseUrl)}${DOWNLOAD_PATH}?grant=${grant}` };
       },
@@ -166,47 +151,11 @@ export function volumeOperations({ volumes, publicBaseUrl }: ManagementParts): O
       errors: ["not_found"],
       handle: async (call) => {
         const { file_path: filePath } = call.query;
-        const { beforeBytes } = await volumes.remove(call.params.project_id, filePath);
+        const { beforeBytes } = await volumes.remove(call.projectId, filePath);
         await recordFile(call, "remove", filePath, { beforeBytes, afterBytes: null });
         return { file_path: filePath };
       },
     }),
-  ];
-}
-
-function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntry {
-  return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
-}
-
-/** Bytes of a file, the last one included. */
-type ByteRange = { readonly first: number; readonly last: number };
-
-const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;
-
-/** The range of a Range header: null for the whole file, also for several ranges; "none" if it has no such bytes. */
-export function readRange(header: string | undefined, sizeBytes: number): ByteRange | "none" | null {
-  const [, from, to, suffix] = RANGE.exec(header ?? "") ?? [];
-  if (suffix !== undefined) {
-    const count = Math.min(Number(suffix), sizeBytes);
-    return count === 0 ? "none" : { first: sizeBytes - count, last: sizeBytes - 1 };
-  }
-  if (from === undefined) return null;
-  const first = Number(from);
-  const last = to === undefined || to === "" ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
-  if (to && Number(to) < first) return null; // Not a range, which counts as none asked for.
-  return first >= sizeBytes ? "none" : { first, last };
-}
-
-/** Where a part is sent. */
-const PART_PATH = "/v2/volumes/parts/{part_number}";
-/** Where a file is read. */
-const DOWNLOAD_PATH = "/v2/volumes/file";
-
-const GRANT = z.object({ grant: z.string().min(1).max(10_000) });
-
-/** Uploads and downloads of files. The URLs carry their own authorization, so no token is sent here. */
-export function volumeFileOperations({ volumes }: Pick<ManagementParts, "volumes">): Operation[] {
-  return [
     operation("PUT", PART_PATH, {
       id: "putPart",
       summary: "Upload one part of a file; safe to repeat",
@@ -244,6 +193,28 @@ export function volumeFileOperations({ volumes }: Pick<ManagementParts, "volumes
   ];
 }
 
+function shown({ name, isFolder, sizeBytes, modifiedAt }: VolumeEntry): FileEntry {
+  return { name, is_folder: isFolder, size_bytes: sizeBytes, last_modified: timestamp(modifiedAt) };
+}
+
+type ByteRange = { readonly first: number; readonly last: number };
+
+const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/;
+
+/** The range of a Range header: null for the whole file, also for several ranges; "none" if it has no such bytes. */
+export function readRange(header: string | undefined, sizeBytes: number): ByteRange | "none" | null {
+  const [, from, to, suffix] = RANGE.exec(header ?? "") ?? [];
+  if (suffix !== undefined) {
+    const count = Math.min(Number(suffix), sizeBytes);
+    return count === 0 ? "none" : { first: sizeBytes - count, last: sizeBytes - 1 };
+  }
+  if (from === undefined) return null;
+  const first = Number(from);
+  const last = to === undefined || to === "" ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  if (to && Number(to) < first) return null; // Not a range: ignored.
+  return first >= sizeBytes ? "none" : { first, last };
+}
+
 function send(reply: FastifyReply, file: OpenFile & { readonly name: string }): FastifyReply {
   const { method, headers } = reply.request;
   const { sizeBytes, modifiedNs, name } = file;
@@ -270,7 +241,7 @@ function send(reply: FastifyReply, file: OpenFile & { readonly name: string }): 
   return reply.code(range ? 206 : 200).send(file.bytes(sent));
 }
 
-/** For a header: everything but letters, digits and a few marks by its bytes. */
+/** For a header: everything but letters, digits and a few marks as bytes in hex. */
 function encoded(name: string): string {
   return encodeURIComponent(name).replaceAll(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);
 }

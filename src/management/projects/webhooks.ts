@@ -11,19 +11,40 @@ import {
   SIGNING_SECRETS,
 } from "../../shapes/deliveries.ts";
 import type { AttemptRecord, DeliveryRecord } from "../../shapes/deliveries.ts";
-import { ID_TOKEN, pageSize, tokenOf } from "../api/inputs.ts";
+import { ID_TOKEN, pageSize, TIME, tokenOf } from "../api/inputs.ts";
 import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
-/** Each delivery carries a signature of every one. */
+/** Each delivery carries a signature by each secret. */
 const MAX_ACTIVE = 10;
 const operation = tagged("Webhooks");
 const SECRETS_PATH = "/v2/projects/{project_id}/webhook-secrets";
+const DELIVERIES_PATH = "/v2/projects/{project_id}/deliveries";
+const DELIVERY_URL = `${DELIVERIES_PATH}/{id}` as const;
 
-/** The secrets that a project's webhooks are signed with: list, make, remove. */
-export function webhookSecretOperations({ store, signingSecrets }: ManagementParts): Operation[] {
+const LIST = z.object({
+  state: z.enum(DELIVERY_STATES).optional(),
+  pageSize: pageSize(50, 100),
+  nextToken: ID_TOKEN.optional(),
+});
+
+/** With `countOnly` nothing is sent; the answer is the number of deliveries. */
+const RANGE = z.object({ from: TIME, to: TIME, countOnly: z.boolean().default(false) });
+
+/** The secrets that sign a project's webhooks; its deliveries, and sending one or many of them again. */
+export function webhookOperations(parts: ManagementParts): Operation[] {
+  const { store, signingSecrets, steadyClock, wake } = parts;
   const active = async (projectId: string) =>
     (await store.webhookSecrets.list(projectId)).filter(({ retiredAt }) => retiredAt === null);
+
+  const appNames = async (projectId: string) =>
+    new Map((await store.apps.list(projectId)).map(({ number, name }) => [number, name]));
+
+  const find = async ({ project_id: projectId, id }: Params<typeof DELIVERY_URL>) => {
+    const delivery = RUN_ID.test(id) ? await store.deliveries.find({ projectId, id }) : null;
+    if (!delivery) throw new AppError("not_found", { message: "The project has no such delivery." });
+    return delivery;
+  };
 
   return [
     operation("GET", SECRETS_PATH, {
@@ -31,11 +52,8 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
       summary: "List the webhook secrets in use, without their values",
       access: "deploy",
       response: SIGNING_SECRETS,
-      handle: async ({ params }) =>
-        (await active(params.project_id)).map(({ id, createdAt }) => ({
-          id,
-          createdAt: timestamp(createdAt),
-        })),
+      handle: async ({ projectId }) =>
+        (await active(projectId)).map(({ id, createdAt }) => ({ id, createdAt: timestamp(createdAt) })),
     }),
     operation("POST", SECRETS_PATH, {
       id: "createWebhookSecret",
@@ -43,12 +61,11 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
       access: "admin",
       response: NEW_SIGNING_SECRET,
       handle: async (call) => {
-        const { project_id: projectId } = call.params;
-        if ((await active(projectId)).length >= MAX_ACTIVE) {
+        if ((await active(call.projectId)).length >= MAX_ACTIVE) {
           const message = `A project has at most ${MAX_ACTIVE} webhook secrets.`;
           throw new AppError("bad_request", { message });
         }
-        const { id, createdAt, secret } = await signingSecrets.make(projectId);
+        const { id, createdAt, secret } = await signingSecrets.make(call.projectId);
         await call.record("webhook-secret.create", id, { after: { id } });
         call.reply.header("cache-control", "no-store");
         return { id, createdAt: timestamp(createdAt), secret };
@@ -61,47 +78,19 @@ export function webhookSecretOperations({ store, signingSecrets }: ManagementPar
       response: ID,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, id } = call.params;
-        if (!(await signingSecrets.retire(projectId, id))) throw new AppError("not_found");
+        const { id } = call.params;
+        if (!(await signingSecrets.retire(call.projectId, id))) throw new AppError("not_found");
         await call.record("webhook-secret.delete", id, { before: { id } });
         return { id };
       },
     }),
-  ];
-}
-
-const DELIVERIES_PATH = "/v2/projects/{project_id}/deliveries";
-const DELIVERY_URL = `${DELIVERIES_PATH}/{id}` as const;
-const LIST = z.object({
-  state: z.enum(DELIVERY_STATES).optional(),
-  pageSize: pageSize(50, 100),
-  nextToken: ID_TOKEN.optional(),
-});
-
-const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-/** With `countOnly` nothing is sent; the answer is the number of deliveries. */
-const RANGE = z.object({ from: TIME, to: TIME, countOnly: z.boolean().default(false) });
-
-/** A project's deliveries and their attempts; sending one or many again. */
-export function deliveryOperations({ store, steadyClock, wake }: ManagementParts): Operation[] {
-  const appNames = async (projectId: string): Promise<Map<number, string>> =>
-    new Map((await store.apps.list(projectId)).map(({ number, name }) => [number, name]));
-
-  const find = async ({ project_id: projectId, id }: Params<typeof DELIVERY_URL>) => {
-    const delivery = RUN_ID.test(id) ? await store.deliveries.find({ projectId, id }) : null;
-    if (!delivery) throw new AppError("not_found", { message: "The project has no such delivery." });
-    return delivery;
-  };
-
-  return [
     operation("GET", DELIVERIES_PATH, {
       id: "listDeliveries",
       summary: "List a project's webhook deliveries, newest first",
       access: "run",
       query: LIST,
       response: DELIVERIES,
-      handle: async ({ params, query }) => {
-        const { project_id: projectId } = params;
+      handle: async ({ projectId, query }) => {
         const { state, pageSize: limit, nextToken: before } = query;
         const found = await store.deliveries.list({
           projectId,
@@ -120,10 +109,9 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
       access: "run",
       response: ONE_DELIVERY,
       errors: ["not_found"],
-      handle: async ({ params }) => {
-        const { project_id: projectId, id } = params;
+      handle: async ({ params, projectId }) => {
         const delivery = await find(params);
-        const attempts = await store.deliveries.attempts(id);
+        const attempts = await store.deliveries.attempts(params.id);
         const item = deliveryRecord(delivery, projectId, await appNames(projectId));
         return { item: { ...item, attempts: attempts.map(attemptRecord) } };
       },
@@ -135,7 +123,8 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
       response: REDELIVERED,
       errors: ["not_found"],
       handle: async (call) => {
-        const { project_id: projectId, id } = call.params;
+        const { projectId } = call;
+        const { id } = call.params;
         const { body, bodyBlob, state } = await find(call.params);
         const now = steadyClock.now();
         const redelivered = await store.deliveries.redeliver({ projectId, ids: [id], now });
@@ -154,7 +143,7 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
       body: RANGE,
       response: REDELIVERED,
       handle: async (call) => {
-        const { project_id: projectId } = call.params;
+        const { projectId } = call;
         const { from, to, countOnly } = call.body;
         if (countOnly)
           return { redelivered: await store.deliveries.countRedeliverable({ projectId, from, to }) };
@@ -167,7 +156,6 @@ export function deliveryOperations({ store, steadyClock, wake }: ManagementParts
   ];
 }
 
-/** A delivery as the management API shows it. */
 function deliveryRecord(
   delivery: Delivery,
   projectId: string,

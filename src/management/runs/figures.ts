@@ -1,11 +1,10 @@
 import { z } from "zod";
 import type { LiveStatus } from "../../model/app.ts";
 import { appId } from "../../model/names.ts";
-import { FIGURES, TRAFFIC } from "../../shapes/figures.ts";
-import type { ReplicaCounts, RunFiguresRecord, SpanRecord } from "../../shapes/figures.ts";
+import { FIGURES, TRAFFIC, type ReplicaCounts } from "../../shapes/figures.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { RunFigures } from "../../store/runs/run-figures.ts";
-import { findApp } from "../api/inputs.ts";
+import { findApp, TIME } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -23,9 +22,7 @@ const STEPS_MS = [
   ...[1, 2].map((days) => days * DAY_MS),
 ];
 
-const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-
-/** The span of time that figures are asked for: the last hour unless it is said, 31 days at most. */
+/** The time span of the figures: by default the last hour, at most 31 days. */
 const RANGE = z
   .object({ from: TIME.optional(), to: TIME.optional() })
   .refine(({ from, to }) => from === undefined || from < (to ?? Number.MAX_VALUE), {
@@ -34,19 +31,12 @@ const RANGE = z
   });
 
 /** A span in whole steps, at most about so many; the last one may not be over yet. */
-function spanOf(
-  { from, to }: z.output<typeof RANGE>,
-  nowMs: number,
-  maxSteps: number,
-): {
-  readonly span: { readonly fromMs: number; readonly toMs: number; readonly stepMs: number };
-  readonly record: SpanRecord;
-} {
+function spanOf({ from, to }: z.output<typeof RANGE>, nowMs: number, maxSteps: number) {
   const endMs = to ?? nowMs;
   // The client's clock may be ahead of ours.
   const wantedMs = Math.min(from ?? endMs - DEFAULT_SPAN_MS, endMs - MINUTE_MS);
   const startMs = Math.max(wantedMs, endMs - MAX_SPAN_MS);
-  // A span that is meant to be round is a little longer by the time it is asked for.
+  // A round span is a little longer when its request arrives.
   const stepMs = STEPS_MS.find((ms) => (endMs - startMs) / ms < maxSteps + 1) ?? 2 * DAY_MS;
   const fromMs = Math.floor(startMs / stepMs) * stepMs;
   const toMs = Math.ceil(endMs / stepMs) * stepMs;
@@ -64,7 +54,6 @@ const MAX_FAILURES = 10;
 const STEPS = 72;
 const STEPS_OF_TRAFFIC = 24;
 
-/** Statistics of runs over time, and the current state. */
 export function figureOperations({ store, liveStatuses, clock }: ManagementParts): Operation[] {
   return [
     operation("GET", `${PATH}/figures`, {
@@ -76,8 +65,7 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
       isHeavy: () => true,
       response: FIGURES,
       errors: ["app_not_found"],
-      handle: async ({ params, query }) => {
-        const { project_id: projectId } = params;
+      handle: async ({ params, projectId, query }) => {
         const app =
           query.app_id === undefined ? null : await findApp(store, { ...params, app_id: query.app_id });
         const nowMs = clock.now();
@@ -100,11 +88,8 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
           })),
           total: { ...runsRecord(figures.total), ...sharesOf(figures.total) },
           now: {
-            queueAgeMs: Math.max(
-              // The clock may have been set back since.
-              queuedAt === null ? 0 : Math.max(0, nowMs - queuedAt),
-              ...live.map(({ oldestWaitMs }) => oldestWaitMs),
-            ),
+            // Not below 0: the clock may have been set back since.
+            queueAgeMs: Math.max(0, nowMs - (queuedAt ?? nowMs), ...live.map((each) => each.oldestWaitMs)),
             waiting: sumOf(live.map((each) => each.waiting)),
             running: sumOf(live.map((each) => each.running)),
             replicas: replicasOf(live),
@@ -132,8 +117,7 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
       query: RANGE,
       isHeavy: () => true,
       response: TRAFFIC,
-      handle: async ({ params, query }) => {
-        const { project_id: projectId } = params;
+      handle: async ({ projectId, query }) => {
         const { span, record } = spanOf(query, clock.now(), STEPS_OF_TRAFFIC);
         const [apps, statuses, traffic] = await Promise.all([
           store.apps.list(projectId),
@@ -143,26 +127,30 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
         const byNumber = new Map(traffic.map((ofApp) => [ofApp.appNumber, ofApp]));
         return {
           ...record,
-          items: apps.map(({ number, name }) => ({
-            appId: appId(projectId, name),
-            version: statuses.get(number)?.version.number ?? null,
-            replicas: statuses.get(number)?.replicas ?? NO_REPLICAS,
-            runs: byNumber.get(number)?.runs ?? [],
-            failures: byNumber.get(number)?.failures ?? [],
-          })),
+          items: apps.map(({ number, name }) => {
+            const { version, replicas = NO_REPLICAS } = statuses.get(number) ?? {};
+            const { runs = [], failures = [] } = byNumber.get(number) ?? {};
+            return {
+              appId: appId(projectId, name),
+              version: version?.number ?? null,
+              replicas,
+              runs,
+              failures,
+            };
+          }),
         };
       },
     }),
   ];
 }
 
-function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures): RunFiguresRecord {
+function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures) {
   return { ...byState, coldRuns: cold, p50Ms, p95Ms, p99Ms };
 }
 
 /** The error rate ignores cancelled runs. */
-function sharesOf({ byState }: RunFigures): { readonly runs: number; readonly errorRate: number | null } {
-  const runs = Object.values(byState).reduce((sum, count) => sum + count, 0);
+function sharesOf({ byState }: RunFigures) {
+  const runs = sumOf(Object.values(byState));
   const ended = byState.success + byState.failure;
   return { runs, errorRate: ended === 0 ? null : byState.failure / ended };
 }

@@ -16,13 +16,12 @@ import type { ManagementParts } from "../parts.ts";
 const operation = tagged("File runs");
 const PATH = "/v3/projects/{project_id}/apps/{app_id}";
 
-/** Existing clients name the app and its hardware on every run; both come from the app's configuration here. */
+/** Existing clients send these with every run; here they come from the app's configuration. */
 const OF_CLIENTS: ReadonlySet<string> = new Set([
   "appName",
   "hardware",
   ...APP_KEYS.flatMap(({ payload }) => payload ?? []),
 ]);
-/** Further ones are not worth a line. */
 const MAX_WARNINGS = 10;
 
 const PACKAGES = z.record(z.string().max(300), z.string().max(1_000)).nullish();
@@ -51,7 +50,7 @@ const RUN_QUERY = z.object({
   imageDigest: z.string().max(200).optional(),
 });
 
-/** File runs: a file is sent with its folder, runs once in its app's surroundings, and is gone. */
+/** File runs: a file is sent with its folder, runs once in its app's environment, and is removed. */
 export function runOnceOperations(parts: ManagementParts): Operation[] {
   const { store, fileRuns, baseImages, clock } = parts;
   return [
@@ -61,7 +60,8 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
       access: "deploy",
       response: ID,
       handle: async (call) => {
-        const { project_id: projectId, app_id: id } = call.params;
+        const { projectId } = call;
+        const { app_id: id } = call.params;
         const name = nameIn(projectId, id) ?? "";
         if (!APP_NAME.test(name)) {
           const message =
@@ -126,7 +126,7 @@ export function runOnceOperations(parts: ManagementParts): Operation[] {
           warnings: unknownMembers(call.reply.request.query),
           receive: async (unpack) => {
             const form = await takeBytes(call.reply, (raw) => readRunForm(raw, unpack));
-            return dataOf(form, call.params.project_id);
+            return dataOf(form, call.projectId);
           },
         });
         await call.record("file.run", call.params.app_id, { after: { fileName, functionName, runId } });
@@ -171,9 +171,7 @@ function fromBase64(text: string): string {
   return bytes.toString("base64") === text ? bytes.toString() : text;
 }
 
-/** The text fields of the form. */
 type RunForm = { readonly projectId: string | null; readonly data: string | null };
-
 type TakeFile = (file: AsyncIterable<Buffer>) => Promise<void>;
 
 const FILE = "file";
@@ -246,6 +244,6 @@ async function drop(pieces: AsyncIterableIterator<Buffer>): Promise<void> {
   try {
     for await (const _ of pieces);
   } catch {
-    // The broken connection is reported by the pipeline.
+    // The pipeline reports the broken connection.
   }
 }

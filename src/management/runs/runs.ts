@@ -4,7 +4,7 @@ import { AppError } from "../../model/errors.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
 import { isLongPage, type RunFilter } from "../../store/runs/run-pages.ts";
-import { findApp, ID_TOKEN, pageSize, tokenOf } from "../api/inputs.ts";
+import { findApp, ID_TOKEN, pageSize, TIME, tokenOf } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -12,16 +12,12 @@ const operation = tagged("Runs");
 const PROJECT = "/v2/projects/{project_id}/runs";
 const PATH = "/v2/projects/{project_id}/apps/{app_id}/runs";
 
-const TIME = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-
 const LIST = z.object({
   asyncOnly: z.stringbool().optional(),
   mode: z.enum(["sync", "async"]).optional(),
   status: z.enum(RUN_STATES).optional(),
   functionName: z.string().max(200).optional(),
-  /** Accepted at that time or later. */
   from: TIME.optional(),
-  /** Accepted before that time. */
   to: TIME.optional(),
   pageSize: pageSize(50, 1000),
   nextToken: ID_TOKEN.optional(),
@@ -32,7 +28,6 @@ const PROJECT_LIST = LIST.extend({
   pageSize: pageSize(50, 200),
 });
 
-/** The runs of an app, or of all apps of a project. */
 export function runOperations({ store }: Pick<ManagementParts, "store">): Operation[] {
   const listOf = async (app: App, query: z.output<typeof LIST>) => {
     const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
@@ -48,8 +43,7 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
       isHeavy: ({ app_id, ...query }) => !app_id || isLongPage(filterOf(query)),
       response: RUNS,
       errors: ["app_not_found"],
-      handle: async ({ params, query }) => {
-        const { project_id: projectId } = params;
+      handle: async ({ params, projectId, query }) => {
         const { app_id } = query;
         if (app_id) return await listOf(await findApp(store, { ...params, app_id }), query);
         const { runs, next } = await store.runs.pageOfProject({ projectId, ...filterOf(query) });

@@ -9,7 +9,7 @@ import { createLog } from "../../../src/kit/log.ts";
 import { createListener } from "../../../src/management/api/listener.ts";
 import type { ManagementParts } from "../../../src/management/parts.ts";
 import { mount } from "../../../src/management/api/mount.ts";
-import { deliveryOperations, webhookSecretOperations } from "../../../src/management/projects/webhooks.ts";
+import { webhookOperations } from "../../../src/management/projects/webhooks.ts";
 import { type Outbox, outboxes } from "../../support/outbox.ts";
 import { MODES, WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
@@ -38,13 +38,12 @@ class Routes {
         wake();
       },
     } as unknown as ManagementParts;
-    const operations = [...webhookSecretOperations(parts), ...deliveryOperations(parts)];
     // Whoever says so is of the role.
     const authenticate = async (role: string | null) => {
       const caller = { accountId: "a", user: null };
       return { accountId: "a", projectId, role: role as Role, limits: null, caller, expiresAt: Infinity };
     };
-    mount(this.app, operations, { authenticate, audit: this.audit });
+    mount(this.app, webhookOperations(parts), { authenticate, audit: this.audit });
     onTestFinished(() => this.app.close());
   }
 
