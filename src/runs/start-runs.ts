@@ -45,25 +45,20 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const { store, log, clock, target, reserve, owners } = parts;
-  const begin = <Part extends { stop(): Promise<void> | void }>(
-    name: string,
-    make: () => Part,
-  ): Promise<Part> => life.start(name, make, (started) => started.stop());
   const { owner, predecessors } = parts.ownership;
   // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date neither delays nor repeats one.
   const steadyClock = steady(clock);
   const isFirst = (): boolean => owners?.isFirst ?? true;
   const { payloadBlobs: blobs } = parts;
   const place = blobs && (await openPayloadPlace(blobs, store));
-  const large = await life.start(
+  const large = await life.begin(
     "large payloads",
     () => blobs && place && new LargePayloads({ ...parts, blobs, place, isFirst }),
-    async (started) => await started?.stop(),
   );
   large?.start();
   const basics = { ...parts, steadyClock, large, owner };
   const signingSecrets = new SigningSecrets(parts);
-  const deliverer = await begin(
+  const deliverer = await life.begin(
     "deliverer",
     () => new Deliverer({ ...basics, secrets: signingSecrets, allow: parts.webhookAllow }),
   );
@@ -79,16 +74,16 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.settle(),
   );
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
-  const recorder = await begin(
+  const recorder = await life.begin(
     "ends of runs",
     () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased }),
   );
   // Stopped before the recorders, which wait for it: only when it stops does it give up on storage that does not answer.
-  const partWriter = await begin("transcripts", () => new PartWriter(store, log, clock, reserve));
+  const partWriter = await life.begin("transcripts", () => new PartWriter(store, log, clock, reserve));
   const partReader = new PartReader(store, clock);
   const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder);
   const lookup = new RunLookup({ executor, journal, store, partReader, large });
-  const fileRuns = await begin(
+  const fileRuns = await life.begin(
     "file runs",
     () =>
       new FileRuns({
@@ -109,9 +104,9 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   });
   await dispatcher.start();
   deliverer.start();
-  const sweeper = await begin("sweeper", () => new Sweeper({ ...parts, isFirst }));
+  const sweeper = await life.begin("sweeper", () => new Sweeper({ ...parts, isFirst }));
   sweeper.start();
-  const submitter = await begin(
+  const submitter = await life.begin(
     "submitter",
     () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
   );
