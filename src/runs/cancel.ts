@@ -5,7 +5,7 @@ import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
 
-/** A run on its way from the store to a replica arrives very soon. */
+/** A run that is neither queued nor known here is on its way from the store to a replica. */
 const TRIES = 20;
 const TRY_MS = 50;
 

@@ -11,7 +11,7 @@ import { allChunks, type Transcript } from "./transcript.ts";
 
 /** The same type, written differently. */
 const PLAIN_STREAM_TYPE = "text/event-stream;charset=utf-8";
-/** The maximum that is parsed at once on the event loop; `…/result` gives larger results. */
+/** The maximum that is parsed on the event loop; `…/result` gives larger results. */
 const MAX_SHOWN_BYTES = 256 * 1024;
 const JSON_TYPE = /^application\/(?:[\w.-]{1,100}\+)?json\s*(?:;|$)/i;
 

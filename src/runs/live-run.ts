@@ -111,7 +111,7 @@ export class LiveRun implements CallReader {
   #owedBytes = 0;
   #settled: Condition | null = null;
   #isSettled = false;
-  /** Its neighbours in the executor's list. */
+  // Its neighbours in the executor's list.
   before: LiveRun | null = null;
   after: LiveRun | null = null;
   isStream = false;
@@ -148,7 +148,7 @@ export class LiveRun implements CallReader {
     return this.claim?.isAsync ?? false;
   }
 
-  /** Cancels the run. The reader learns it at once; the slot becomes free when the code has stopped. */
+  /** The reader gets the end at once; the slot becomes free when the code has stopped. */
   cancel(): void {
     this.abandon({ kind: "cancelled" });
   }
@@ -157,7 +157,7 @@ export class LiveRun implements CallReader {
     this.request.target.slots.abandon(this.call, outcome);
   }
 
-  /** The caller has gone: cancels a run that still waits; one that has started goes on. */
+  /** The caller has gone: cancels a run that still waits; a started one continues. */
   detach(): void {
     if (this.call.holder === null) this.cancel();
   }

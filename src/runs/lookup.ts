@@ -47,7 +47,6 @@ export class RunLookup {
     this.#parts = parts;
   }
 
-  /** Whether the run is in progress here. */
   isLive(id: string): boolean {
     return this.#parts.executor.find(id) !== undefined;
   }
@@ -57,17 +56,14 @@ export class RunLookup {
     return this.#parts.executor.find(id)?.request.target.config ?? null;
   }
 
-  /** Whether the run is in progress here. A run that has ended here is stored when it resolves. */
+  /** Whether the run is in progress here; one that has ended here is stored when it resolves. */
   async holds({ appNumber, id }: RunKey): Promise<boolean> {
     if (this.#parts.executor.find(id)?.request.target.appNumber === appNumber) return true;
     if (this.#parts.journal.find(appNumber, id)) await this.#parts.journal.settle();
     return false;
   }
 
-  /**
-   * Null if there is no such run, or `maySee` is false for it. `makeRoom` is called before a result is read or copied and
-   * may throw; null if the result is not wanted.
-   */
+  /** Null without such a run, or if `maySee` is false. `makeRoom` precedes reading a result; null if none is wanted. */
   async find(
     key: RunKey,
     makeRoom: MakeRoom | null = () => {},

@@ -29,16 +29,13 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly webhookAllow: AddressRanges;
-    /** This process, and earlier ones on its data directory. */
     readonly ownership: Ownership;
-    /** Which apps are this service's; null if it is the only one. */
+    /** Null if this is the only service. */
     readonly owners: Owners | null;
     readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
-    /** What file runs get from their apps. */
     readonly fileContext: FileContext;
-    /** The service's own interpreter. */
     readonly python: Interpreter;
-    /** Where large payloads are; null if all are in the database. */
+    /** Null if all payloads are in the database. */
     readonly payloadBlobs: BlobStore | null;
   };
 
@@ -46,7 +43,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const { store, log, clock, target, reserve, owners } = parts;
   const { owner, predecessors } = parts.ownership;
-  // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date neither delays nor repeats one.
+  // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date delays and repeats none.
   const steadyClock = steady(clock);
   const isFirst = (): boolean => owners?.isFirst ?? true;
   const { payloadBlobs: blobs } = parts;
@@ -81,7 +78,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   // Stopped before the recorders, which wait for it: only when it stops does it give up on storage that does not answer.
   const partWriter = await life.begin("transcripts", () => new PartWriter(store, log, clock, reserve));
   const partReader = new PartReader(store, clock);
-  const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder);
+  const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder, recorder);
   const lookup = new RunLookup({ executor, journal, store, partReader, large });
   const fileRuns = await life.begin(
     "file runs",
@@ -93,7 +90,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         context: parts.fileContext,
       }),
   );
-  const cancelFile = (runId: string): boolean => fileRuns.cancel(runId);
+  const cancelFile = (runId: string) => fileRuns.cancel(runId);
   const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
   const dispatcher = new Dispatcher({
     ...basics,

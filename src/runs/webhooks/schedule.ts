@@ -20,7 +20,7 @@ const MAX_RETRY_AFTER_MS = 24 * HOUR_MS;
 /** Longer than any planned wait; a later time was written by a clock that was wrong. */
 export const HORIZON_MS = 27 * HOUR_MS;
 
-/** `attempts` were made so far; `retryAfterMs` is what the target asked for, null if nothing. */
+/** `attempts` were made so far; `retryAfterMs` is the target's request, null if none. */
 type Wait = {
   readonly attempts: number;
   readonly retryAfterMs: number | null;
