@@ -4,20 +4,19 @@ type Waiting<Item, Result> = {
   readonly reject: (error: unknown) => void;
 };
 
-/** How large one batch may be, and who shares it. */
+/** How large a batch may be, and who shares it. */
 export type BatchLimits<Item> = {
   readonly maxItems: number;
-  /** Of all items of a batch together; one is taken whatever it weighs. */
+  /** Of all items of a batch; a single item may be heavier. */
   readonly maxWeight?: number;
   readonly weightOf?: (item: Item) => number;
-  /** Whose an item is: all take turns. By default all items are one's. */
+  /** Keys take turns. By default, all items have the same. */
   readonly keyOf?: (item: Item) => number;
 };
 
 /**
- * One operation at a time over all that has gathered while the last one ran: alone, an item waits for nothing;
- * under load the operation's own time makes the batches. Of one key items stay in their order. A key with many items, or
- * heavy ones, makes others wait for a batch, not for all of them.
+ * Runs one operation at a time over the items that have gathered during the last one; a single item does not wait. Items of
+ * a key stay in order. A key with many or heavy items makes others wait for one batch only.
  */
 export class Batcher<Item, Result> {
   readonly #run: (items: readonly Item[]) => Promise<Result>;
@@ -31,7 +30,7 @@ export class Batcher<Item, Result> {
     this.#limits = { maxWeight: Number.POSITIVE_INFINITY, weightOf: () => 0, keyOf: () => 0, ...limits };
   }
 
-  /** Resolves with what the operation over the item's batch gave; rejects with what it threw. */
+  /** Resolves or rejects as the operation over the item's batch does. */
   add(item: Item): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const key = this.#limits.keyOf(item);
@@ -49,7 +48,7 @@ export class Batcher<Item, Result> {
   }
 
   async #work(): Promise<void> {
-    // What comes in the same turn of the event loop joins the first batch.
+    // Items of the same turn of the event loop join the first batch.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#queues.size > 0) {
       const batch = this.#next();
@@ -63,12 +62,12 @@ export class Batcher<Item, Result> {
     this.#working = null;
   }
 
-  /** One of each key in turn, until it is full. */
+  /** One item of each key in turn, until the batch is full. */
   #next(): Waiting<Item, Result>[] {
     const { maxItems, maxWeight, weightOf } = this.#limits;
     const batch: Waiting<Item, Result>[] = [];
     let weight = 0;
-    // A key that is put at the end of the line comes again in the same loop.
+    // A key that is inserted again is visited again by this loop.
     for (const [key, queue] of this.#queues) {
       weight += weightOf(queue[0]!.item);
       if (batch.length === maxItems || (batch.length > 0 && weight > maxWeight)) break;

@@ -31,7 +31,7 @@ export class FairLane {
     return { running: this.#running.total, waiting };
   }
 
-  /** Resolves when there is a place, or with null when there are too many before it, or it would take too long. */
+  /** Resolves with a place; or with null if too many wait, it takes too long, or the signal aborts. */
   async enter(key: string, signal?: AbortSignal): Promise<Leave | null> {
     const queue = this.#queues.get(key);
     if (!queue && this.#hasRoom(key)) return this.#admit(key);

@@ -2,13 +2,13 @@ import { statfs } from "./files.ts";
 import { type Clock, systemClock, type Timer } from "./clock.ts";
 
 const LOOK_MS = 1_000;
-/** Of the reserve, outside the files that hold room themselves. */
+/** The share of the reserve that must be outside the files. */
 const OUTSIDE_SHARE = 1 / 4;
 
 export type DiskReserveOptions = {
-  /** Unused bytes inside files on the disk, which are filled first; they count as free. */
+  /** Unused bytes inside files on the disk, which count as free. */
   readonly insideBytes?: () => Promise<number>;
-  /** The setting that a refused caller is told to lower. */
+  /** The setting that the message says to lower. */
   readonly setting: string;
   readonly clock?: Clock;
 };

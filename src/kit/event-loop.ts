@@ -12,7 +12,7 @@ const REST_SHARE = 4;
 /** Does much small work without blocking the event loop: in slices of time, owners in turn, each owner's works in turn. */
 export class TimeSlicer {
   readonly #clock: Clock;
-  /** In the order in which owners, and the works of each, have their turn. */
+  /** In the order of turns, of owners and of their works. */
   readonly #queues = new Map<string, Set<Work>>();
   #isScheduled = false;
 
@@ -33,7 +33,7 @@ export class TimeSlicer {
   #serve(): void {
     const begunAt = this.#clock.monotonic();
     let spentMs = 0;
-    // An owner that is put at the end of the line comes again in the same loop.
+    // An owner that is inserted again is visited again by this loop.
     for (const [owner, works] of this.#queues) {
       const [work] = works;
       if (work) {

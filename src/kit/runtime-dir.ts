@@ -21,7 +21,7 @@ export function makeRuntimeDir(dir: string): void {
   chmodSync(dir, 0o700);
 }
 
-/** The folder, or null if it does not exist. Throws if another user owns it or can write to it: its sockets could be theirs. */
+/** Null if it does not exist. Throws if another user owns it or can write to it, because the sockets could be theirs. */
 export function findRuntimeDir(dir: string): string | null {
   const found = lstatSync(dir, { throwIfNoEntry: false });
   if (!found) return null;
