@@ -90,7 +90,7 @@ export class Breaker {
     this.#silentTicks = this.#hasHeard || this.#waiting.size === 0 ? 0 : this.#silentTicks + 1;
     this.#hasHeard = false;
     if (this.#waiting.size === 0) return;
-    if (this.#silentTicks === ASK_TICKS) this.#probe();
+    if (this.#silentTicks === ASK_TICKS) void this.#probe();
     // After a turn of the event loop, which reads answers: a pause of this process counts as one tick.
     if (this.#silentTicks < OPEN_TICKS) {
       this.#isReading = true;
@@ -107,22 +107,18 @@ export class Breaker {
     this.#waiting.clear();
     for (const reject of waiting) reject(this.#parts.refusal(true));
     this.#parts.onChange(true);
-    this.#probe();
+    void this.#probe();
   }
 
-  #probe(): void {
+  async #probe(): Promise<void> {
     if (this.#isProbing || (this.#isOpen && this.#isStopped)) return;
-    void this.#askForAnswer();
-  }
-
-  async #askForAnswer(): Promise<void> {
     this.#isProbing = true;
     try {
       await this.#parts.probe();
       this.#hasHeard = true;
     } catch {
       if (this.#isOpen && !this.#isStopped) {
-        this.#timer = this.#parts.clock.after(PROBE_EVERY_MS, () => this.#probe());
+        this.#timer = this.#parts.clock.after(PROBE_EVERY_MS, () => void this.#probe());
       }
       return;
     } finally {

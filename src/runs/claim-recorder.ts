@@ -7,7 +7,7 @@ import { RunTally } from "../model/run.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
 import type { ReleasedClaim } from "../store/runs/claims.ts";
 import type { Store } from "../store/store.ts";
-import { deliveryOf, payloadOf } from "./ended-run.ts";
+import { deliveryOf, payloadOf, wholeResponse } from "./ended-run.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
 
@@ -142,7 +142,9 @@ export class ClaimRecorder implements RunRecorder {
     const { result: bytes = null, contentType = null } = payload ?? {};
     const blob = large?.isLarge(bytes) ? await large.put(bytes) : undefined;
     const result = payload && { bytes: blob ? null : bytes, blob, contentType };
-    let delivery = run.request.webhook ? await deliveryOf(run, end, clock.now()) : null;
+    const { id, target, webhook } = run.request;
+    const key = { id, appNumber: target.appNumber };
+    let delivery = webhook && deliveryOf(key, webhook, await wholeResponse(run, end), clock.now());
     const body = delivery?.body ?? null;
     if (delivery && large?.isLarge(body)) {
       const bodyBlob = (body === bytes ? blob : undefined) ?? (await large.put(body));

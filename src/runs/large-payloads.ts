@@ -96,7 +96,13 @@ export class LargePayloads {
   async read({ hash, bytes }: PayloadBlob): Promise<Buffer | null> {
     try {
       if (bytes > MAX_BYTES) throw new BlobDamaged(hash, this.#parts.blobs.place);
-      return await this.#ask((signal) => this.#whole(hash, bytes, signal));
+      return await this.#ask(async (signal) => {
+        const whole = Buffer.allocUnsafeSlow(bytes);
+        let at = 0;
+        for await (const piece of this.#parts.blobs.open(hash, { bytes, signal }))
+          at += piece.copy(whole, at);
+        return whole;
+      });
     } catch (error) {
       if (!isGone(error)) throw error;
       await this.#ask(() => this.#parts.place.check());
@@ -136,13 +142,6 @@ export class LargePayloads {
     } finally {
       timer.cancel();
     }
-  }
-
-  async #whole(hash: string, bytes: number, signal: AbortSignal): Promise<Buffer> {
-    const whole = Buffer.allocUnsafeSlow(bytes);
-    let at = 0;
-    for await (const piece of this.#parts.blobs.open(hash, { bytes, signal })) at += piece.copy(whole, at);
-    return whole;
   }
 
   async #ask<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {

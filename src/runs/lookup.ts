@@ -116,22 +116,12 @@ export class RunLookup {
   /** Resolves when a run that is not in progress here may have changed, or when the signal aborts. */
   async #moved(run: Run, signal: AbortSignal): Promise<void> {
     for (let gapMs = POLL_MS; !signal.aborted; gapMs = Math.min(gapMs * POLL_GROWTH, MAX_POLL_MS)) {
-      await this.#begun(run.id, gapMs, signal);
+      const gap = AbortSignal.timeout(Math.round(gapMs));
+      await this.#parts.executor.begun(run.id, AbortSignal.any([signal, gap]));
       // Another node may execute it and have stored more of its transcript.
       if (run.state !== "queued" || this.isLive(run.id)) return;
       if ((await this.#parts.store.runs.find(run))?.state !== run.state) return;
     }
-  }
-
-  /** Resolves when the run starts here, or after `atMostMs`. */
-  async #begun(id: string, atMostMs: number, signal: AbortSignal): Promise<void> {
-    const patience = new AbortController();
-    const giveUp = (): void => patience.abort();
-    const timer = setTimeout(giveUp, atMostMs).unref();
-    signal.addEventListener("abort", giveUp);
-    await this.#parts.executor.begun(id, patience.signal);
-    clearTimeout(timer);
-    signal.removeEventListener("abort", giveUp);
   }
 
   /** The run once it has ended, or its current state when the signal aborts. */

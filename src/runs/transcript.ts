@@ -122,11 +122,12 @@ export class LiveTranscript implements Transcript {
   }
 
   async read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null> {
+    const { isKept, key, reader } = this.#options;
     this.#isFollowed = true;
     for (;;) {
       const held = this.#held();
       const isOlder = after + 1 < held[0]!.firstEvent;
-      const stored = isOlder ? await this.#fromStore(after) : null;
+      const stored = isOlder && isKept ? await reader.next(key, after) : null;
       const part = stored ?? partAfter(held, after);
       if (part) return chunksAfter(part, after);
       if (this.#isOver || signal?.aborted) return null;
@@ -148,11 +149,6 @@ export class LiveTranscript implements Transcript {
   #held(): TranscriptPart[] {
     const givenUp = this.#givenUp ? [this.#givenUp] : [];
     return [...this.#leaving, ...givenUp, this.#open.view()];
-  }
-
-  async #fromStore(after: number): Promise<TranscriptPart | null> {
-    const { isKept, key, reader } = this.#options;
-    return isKept ? await reader.next(key, after) : null;
   }
 
   #sealLater(clock: Clock): Timer {
@@ -179,15 +175,13 @@ export class LiveTranscript implements Transcript {
     const { writer, key, isOwed } = this.#options;
     const isStored = await writer.write(key, part, isOwed?.() ?? true);
     this.#leaving = this.#leaving.filter((other) => other !== part);
-    if (isStored) this.#stored.push({ firstEvent: part.firstEvent, bytes: part.bytes.length });
-    else this.#giveUp(part);
+    const { firstEvent, eventCount } = part;
+    const bytes = part.bytes.length;
+    if (isStored) this.#stored.push({ firstEvent, bytes });
+    else this.#bytes -= bytes;
+    if (!isStored && firstEvent + eventCount === this.#open.firstEvent) this.#givenUp = part;
     await before;
     if (this.isTooLong) await this.#cut();
-  }
-
-  #giveUp(part: TranscriptPart): void {
-    this.#bytes -= part.bytes.length;
-    if (part.firstEvent + part.eventCount === this.#open.firstEvent) this.#givenUp = part;
   }
 
   /** The beginning makes room for the end: readers that reconnect want the latest chunks. */
