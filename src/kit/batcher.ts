@@ -23,7 +23,7 @@ export class Batcher<Item, Result> {
   readonly #limits: Required<BatchLimits<Item>>;
   /** In the order in which keys have their turn. */
   readonly #queues = new Map<number, Waiting<Item, Result>[]>();
-  #working: Promise<void> | null = null;
+  #isWorking = false;
 
   constructor(run: (items: readonly Item[]) => Promise<Result>, limits: BatchLimits<Item>) {
     this.#run = run;
@@ -38,16 +38,12 @@ export class Batcher<Item, Result> {
     const queue = this.#queues.get(key);
     if (queue) queue.push(waiting);
     else this.#queues.set(key, [waiting]);
-    this.#working ??= this.#work();
+    if (!this.#isWorking) void this.#work();
     return promise;
   }
 
-  /** Resolves when nothing is under way. */
-  async settle(): Promise<void> {
-    while (this.#working) await this.#working;
-  }
-
   async #work(): Promise<void> {
+    this.#isWorking = true;
     // Items of the same turn of the event loop join the first batch.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#queues.size > 0) {
@@ -59,7 +55,7 @@ export class Batcher<Item, Result> {
         for (const { reject } of batch) reject(error);
       }
     }
-    this.#working = null;
+    this.#isWorking = false;
   }
 
   /** One item of each key in turn, until the batch is full. */
