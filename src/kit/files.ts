@@ -69,7 +69,7 @@ export async function* namesIn(folder: string, atOnce: number): AsyncGenerator<s
   for await (const { name } of entriesIn(Buffer.from(folder), atOnce)) yield name.toString();
 }
 
-/** What is in a folder, by the bytes of its names: not every one is UTF-8. */
+/** The entries of a folder, with names as bytes: not every one is UTF-8. */
 export async function* entriesIn(
   folder: Buffer,
   bufferSize = 32,

@@ -17,7 +17,7 @@ export class AttemptLimiter {
     this.#clock = clock;
   }
 
-  /** Takes one attempt: 0 if one is left, otherwise the milliseconds until there is one. */
+  /** Takes an attempt: 0, or the milliseconds until there is one. */
   take(key: string): number {
     const { burst, gapMs } = this.#allowance;
     const now = this.#clock.monotonic();
@@ -38,9 +38,8 @@ export class AttemptLimiter {
     // Inserted again: the first key is the least recently used one.
     this.#freeAt.delete(key);
     this.#freeAt.set(key, freeAt);
-    if (this.#freeAt.size <= MAX_KEYS) return;
-    const [oldest] = this.#freeAt.keys();
-    if (oldest !== undefined) this.#freeAt.delete(oldest);
+    const [oldest = key] = this.#freeAt.keys();
+    if (this.#freeAt.size > MAX_KEYS) this.#freeAt.delete(oldest);
   }
 }
 

@@ -1,4 +1,4 @@
-import { createHash, createPublicKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
+import { createPublicKey, generateKeyPairSync, hash, randomBytes, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 
 /** A certificate and its private key, both as PEM. */
@@ -38,7 +38,6 @@ const OF_SERVER = objectId(1, 3, 6, 1, 5, 5, 7, 3, 1);
 const OF_CLIENT = objectId(1, 3, 6, 1, 5, 5, 7, 3, 2);
 
 const SERIAL_BYTES = 16;
-const LINE_CHARS = 64;
 /** From this year on, dates have the longer form. */
 const LATER_YEAR = 2050;
 
@@ -131,13 +130,10 @@ function time(date: Date): Buffer {
 }
 
 function keyId(key: KeyObject): Buffer {
-  return createHash("sha256")
-    .update(key.export({ type: "spki", format: "der" }))
-    .digest()
-    .subarray(0, 20);
+  return hash("sha256", key.export({ type: "spki", format: "der" }), "buffer").subarray(0, 20);
 }
 
 function pem(bytes: Buffer): string {
-  const lines = bytes.toString("base64").match(new RegExp(`.{1,${LINE_CHARS}}`, "g")) ?? [];
+  const lines = bytes.toString("base64").match(/.{1,64}/g) ?? [];
   return ["-----BEGIN CERTIFICATE-----", ...lines, "-----END CERTIFICATE-----", ""].join("\n");
 }

@@ -224,8 +224,10 @@ export class Dispatcher {
     const { store, owner, log } = this.#parts;
     const unheard = await this.#unheard(appNumber);
     if (unheard.length === 0) return;
-    const { length: count } = unheard;
-    log.warn({ count }, "requeuing claimed runs: the storage's answer to the claim never arrived");
+    log.warn(
+      { count: unheard.length },
+      "requeuing claimed runs: the storage's answer to the claim never arrived",
+    );
     await store.claims.release(unheard.map((claim) => ({ ...claim, owner, isInterruption: false })));
     backlog.hasMore = true;
   }

@@ -69,7 +69,6 @@ export class LargePayloads {
     this.#timer = this.#parts.clock.every(COLLECT_MS, () => void this.collect());
   }
 
-  /** Aborts what is in progress. */
   async stop(): Promise<void> {
     this.#timer?.cancel();
     this.#breaker.stop();

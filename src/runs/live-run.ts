@@ -3,17 +3,9 @@ import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun, type Run, type RunCaller, type RunState, type TranscriptPart } from "../model/run.ts";
-import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
-import type {
-  CallReader,
-  Chunk,
-  Conversation,
-  ConversationEnd,
-  HttpCallRequest,
-  ResponseFlow,
-  ResponseSink,
-} from "../replicas/call.ts";
+import { Call, type CallReader, type Chunk, GRANT_BYTES, type HttpCallRequest } from "../replicas/call.ts";
+import type { Conversation, ConversationEnd, ResponseFlow, ResponseSink } from "../replicas/call.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";

@@ -189,7 +189,7 @@ export class Submitter {
     });
   }
 
-  /** A recorder that waits until it is known whether the run is stored. */
+  /** Waits until it is known whether the run is stored. */
   #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunRecorder): RunRecorder {
     const { executor, recorder } = this.#parts;
     const record = async (run: LiveRun, end: RunEnd): Promise<void> => {

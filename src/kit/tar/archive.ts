@@ -26,7 +26,7 @@ const MAX_PAX_RECORDS = 16;
 /** The largest number eleven octal digits hold. */
 const MAX_SIZE_BYTES = 0o77777777777;
 
-/** The file is no tar file, or not one that this reads. */
+/** Not a tar file, or not one that is supported. */
 export class BadTar extends Error {
   constructor(reason: string) {
     super(`not a readable archive: ${reason}`);
@@ -51,7 +51,7 @@ function record(key: string, value: string): string {
   return `${length}${rest}`;
 }
 
-/** The members that records of a pax entry give. */
+/** The fields of a pax entry. */
 export function readPax(bytes: Buffer): Partial<Record<string, string>> {
   const members: Partial<Record<string, string>> = {};
   for (let [at, count] = [0, 1]; at < bytes.length; count++) {
@@ -127,7 +127,7 @@ export async function nextHeader(take: (bytes: number) => Promise<Buffer>): Prom
   return { ...next, name: path ?? next.name, target: linkpath ?? next.target, sizeBytes };
 }
 
-/** Content is filled up to whole blocks with so many bytes. */
+/** The bytes that fill content up to whole blocks. */
 export function paddingOf(sizeBytes: number): number {
   return (BLOCK_BYTES - (sizeBytes % BLOCK_BYTES)) % BLOCK_BYTES;
 }
@@ -302,7 +302,6 @@ export class TarReader {
     }
   }
 
-  /** Exactly so many bytes. */
   async #take(bytes: number): Promise<Buffer> {
     const taken = Buffer.allocUnsafe(bytes);
     for (let at = 0; at < bytes;) {

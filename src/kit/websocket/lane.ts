@@ -40,8 +40,7 @@ export function readFrameHead(data: Buffer, at: number): FrameHead | null {
     isFinal: (first & FIN) !== 0,
     opcode: first & 0x0f,
     size,
-    length:
-      lengthBytes === 0 ? short : lengthBytes === 2 ? data.readUInt16BE(at + 2) : longLength(data, at + 2),
+    length: short === LONG ? longLength(data, at + 2) : short === SHORT ? data.readUInt16BE(at + 2) : short,
     isMasked,
   };
 }
@@ -60,9 +59,7 @@ export function payloadOf(data: Buffer, at: number, { size, length, isMasked }: 
 }
 
 function unmasked(payload: Buffer, mask: Buffer | null): Buffer {
-  return mask === null
-    ? payload
-    : Buffer.from(payload.map((byte, at) => byte ^ (mask[at % MASK_BYTES] ?? 0)));
+  return mask ? Buffer.from(payload.map((byte, at) => byte ^ mask[at % MASK_BYTES]!)) : payload;
 }
 
 /** A ping; to a server it must be masked. */

@@ -29,11 +29,9 @@ export type FileRunsParts = {
   readonly log: Log;
   readonly dataDir: string;
   readonly storage: Pick<StorageFolders, "make" | "userOf">;
-  /** The service's own interpreter. */
   readonly python: string;
   readonly walls: AppWalls | null;
   readonly limits: AppLimits | null;
-  /** This process, among those that share the database. */
   readonly owner: string;
   /** Stores a run, or rejects; `end` is called if a run in doubt turns out to be stored. */
   readonly accept: (accepted: AcceptedRun, end: () => void) => Promise<void>;
@@ -43,13 +41,12 @@ export type FileRunsParts = {
 
 /** What a file run gets from its app. */
 export type FileContext = {
-  /** Writes the files of a tar into an empty folder; throws `upload_invalid`. */
+  /** Unpacks a tar into an empty folder; throws `upload_invalid`. */
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
   timeLimitMs(app: App): number;
   /** Null for any Python. */
   python(app: App): PythonWish | null;
   limits(app: App): Limits;
-  /** Which sockets it may use. */
   sockets(app: App): { readonly network: Network; readonly unixSockets: boolean };
   /** Its environment variables, without those for folders of this machine. */
   variables(app: App, runId: string): Promise<Record<string, string>>;
@@ -189,7 +186,7 @@ export class FileRuns {
     await accept({ run, payload, owner }, end);
   }
 
-  /** Executes a run and stores its end; never rejects. */
+  /** Never rejects. */
   async #run(ready: ReadyRun): Promise<void> {
     const { run, folder } = ready;
     const cancel = new AbortController();

@@ -106,7 +106,7 @@ export class Courier {
   /** Asks the store until it answers: an attempt must not go unrecorded while the service lives. */
   async persist<T>(what: string, ask: () => Promise<T>): Promise<T> {
     const { clock, log, signal } = this.#parts;
-    const asked = async (): Promise<{ readonly answer: T }> => {
+    const asked = async () => {
       signal.throwIfAborted();
       return { answer: await ask() };
     };
@@ -125,12 +125,8 @@ export class Courier {
     return done!.answer;
   }
 
-  /** Null when a secret cannot be opened. */
-  async #headers(
-    delivery: ClaimedDelivery,
-    body: Uint8Array,
-    startedAt: number,
-  ): Promise<Record<string, string> | null> {
+  /** Null if a secret cannot be opened. */
+  async #headers(delivery: ClaimedDelivery, body: Uint8Array, startedAt: number) {
     const { seal, secrets, log } = this.#parts;
     const { id, projectId, sealedSecret } = delivery;
     try {

@@ -32,12 +32,10 @@ export class Hosts {
   /** Takes a place; false when there is none now. */
   take(origin: string, bodyBytes: number, now: number): boolean {
     const host = this.#hosts.get(origin) ?? this.#add(origin, now);
-    if (host.busy > 0) {
-      if (host.busy >= this.#limits.attempts || host.rests > 0) return false;
-      if (host.busyBytes + bodyBytes > this.#limits.bodyBytes) return false;
-    } else if (now < host.restsUntil) {
-      return false;
-    }
+    const { attempts, bodyBytes: maxBytes } = this.#limits;
+    if (host.busy === 0 && now < host.restsUntil) return false;
+    if (host.busy > 0 && (host.busy >= attempts || host.rests > 0)) return false;
+    if (host.busy > 0 && host.busyBytes + bodyBytes > maxBytes) return false;
     host.busy += 1;
     host.busyBytes += bodyBytes;
     return true;
@@ -49,11 +47,8 @@ export class Hosts {
     if (!host) throw new Error(`no attempt at ${origin} is under way`);
     host.busy -= 1;
     host.busyBytes -= bodyBytes;
-    if (hasAnswered === true) {
-      host.failures = 0;
-      host.rests = 0;
-      host.restsUntil = 0;
-    } else if (hasAnswered === false) {
+    if (hasAnswered === true) Object.assign(host, { failures: 0, rests: 0, restsUntil: 0 });
+    else if (hasAnswered === false) {
       host.failures += 1;
       // Attempts that began before the rest and fail during it do not lengthen it.
       if (host.failures >= this.#limits.failures && now >= host.restsUntil) {

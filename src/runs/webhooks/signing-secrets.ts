@@ -11,7 +11,7 @@ const SECRET_BYTES = 32;
 
 type Signable = { readonly id: string; readonly timestampSeconds: number; readonly body: Uint8Array };
 
-/** A new signing secret in the form that Standard Webhooks libraries take. */
+/** A new signing secret in the form of Standard Webhooks libraries. */
 export function newSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString("base64");
 }
@@ -46,7 +46,6 @@ function hmac(key: Uint8Array, { id, timestampSeconds, body }: Signable): Buffer
 type Signing = {
   /** The project's active ones. */
   readonly secrets: readonly string[];
-  /** The secret that the caller of the run sent. */
   readonly callerSecret: Uint8Array | null;
   readonly timestampSeconds: number;
 };
