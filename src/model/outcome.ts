@@ -38,7 +38,7 @@ export type Returned = {
 };
 
 /** The app's own server has answered; its caller, if there is one, has got the body already. */
-export type Responded = {
+type Responded = {
   readonly kind: "responded";
   readonly status: number;
   /** Null when it named none. */
