@@ -65,15 +65,15 @@ export type Service = {
   readonly setupLink: string | null;
   readonly store: Store;
   readonly tokens: Tokens;
-  /** Deploys a folder into the default project, as it is: its first call starts it. */
+  /** Deploys a folder into the default project; its first call starts it. */
   install(folder: string): Promise<LiveApp>;
   /** Resolves when every record of an ended run is stored. */
   settle(): Promise<void>;
-  /** Orderly: readiness off, no new work, a grace for what runs (the one in the settings if none is given), then everything ends. */
+  /** Takes no new work, waits for runs in progress (the settings' grace if none is given), and stops everything. */
   stop(graceMs?: number): Promise<void>;
   /** Handles requests that other nodes forward. */
   readonly peerRoutes: Omit<PeerRoutes, "own">;
-  /** Requests that had no answer when everything had ended: a fault of ours, which tests look for. */
+  /** Requests that were left without an answer at the end: a bug, which tests look for. */
   unanswered(): number;
 };
 
@@ -81,25 +81,19 @@ export type ServiceOptions = {
   readonly log: Log;
   /** Lines that apps print. */
   readonly onAppLog?: (line: AppLogLine) => void;
-  /** Where the dashboard was built, if not beside the code. */
+  /** The built dashboard and guide, if not beside the code. */
   readonly webDir?: string;
-  /** Where the guide was built, if not beside the code. */
   readonly guideDir?: string;
-  /** Stands between the service and its store; a test that ends the process at a certain write uses it. */
+  // For tests: in place of the real ones. Threads and Python have clocks of their own.
   readonly aroundStore?: (store: Store) => Store;
-  /** Runs apps in place of the usual engine; a test that plays their processes uses it. */
   readonly engine?: (host: ProcessHost) => Engine;
-  /** Where remote replicas run. */
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
-  /** The other nodes; a test that plays them uses it. */
   readonly others?: Others;
-  /** Hashes passwords in place of scrypt; a test that has many takes a cheaper one. */
   readonly hashPassword?: Hash;
-  /** The time of everything but what runs in threads and in Python; a test moves it. */
   readonly clock?: Clock;
 };
 
-/** Answers the operator while no service runs on the directory: it is opened for one request, and let go. */
+/** Answers one request of the operator while no service runs on the directory. */
 export async function askInstallation<T>(
   settings: Settings,
   ask: (requests: OperatorRequests) => T,
@@ -232,11 +226,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const { deployer } = deploys;
   // From the settings or the listener, never from a request: a caller must not choose where a link in a mail leads.
   const ownUrl = (): string => settings.publicBaseUrl ?? listenerUrl(host, managementPort.value);
-  const mailer = await life.start(
-    "mail",
-    () => openMailer(settings, { clock, log }),
-    async (started) => await started?.stop(),
-  );
+  const mailer = await life.begin("mail", () => openMailer(settings, { clock, log }));
   const identity = identityParts(
     { ...installation, post: mailer && { mailer, baseUrl: ownUrl }, hashPassword: options.hashPassword },
     clock,
@@ -320,19 +310,14 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     followSigningSecrets(node.changes, runs.signingSecrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
-  const holdsRun = async (run: RunKey): Promise<boolean> => await runs.lookup.holds(run);
   const work = {
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
-    holdsRun,
+    holdsRun: (run: RunKey) => runs.lookup.holds(run),
     judge: () => void runs.dispatcher.recoverDead(),
   };
   await node?.serve(work, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.
-  await life.start(
-    "builds",
-    () => deployer,
-    (started) => started.stop(),
-  );
+  await life.begin("builds", () => deployer);
   const apiUrl = settings.publicApiUrl ?? listenerUrl(host, gateway.port);
   const baseUrl = ownUrl();
   const inspection = inspectionOf(settings, store, clock);
@@ -353,11 +338,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       }),
     (server) => new Promise<void>((resolve) => server.close(() => resolve())),
   );
-  await life.start(
-    "collection of garbage",
-    () => collectWhenIdle(clock),
-    (started) => started?.stop(),
-  );
+  await life.begin("collection of garbage", () => collectWhenIdle(clock));
   management.setReady(true);
   warnOfExposure(settings, baseUrl, log);
   if (isolated.lack !== null)

@@ -4,34 +4,33 @@ type Waiting<Item, Result> = {
   readonly reject: (error: unknown) => void;
 };
 
-/** How large one batch may be, and who shares it. */
+/** How large a batch may be, and who shares it. */
 export type BatchLimits<Item> = {
   readonly maxItems: number;
-  /** Of all items of a batch together; one is taken whatever it weighs. */
+  /** Of all items of a batch; a single item may be heavier. */
   readonly maxWeight?: number;
   readonly weightOf?: (item: Item) => number;
-  /** Whose an item is: all take turns. By default all items are one's. */
+  /** Keys take turns. By default, all items have the same. */
   readonly keyOf?: (item: Item) => number;
 };
 
 /**
- * One operation at a time over all that has gathered while the last one ran: alone, an item waits for nothing;
- * under load the operation's own time makes the batches. Of one key items stay in their order. A key with many items, or
- * heavy ones, makes others wait for a batch, not for all of them.
+ * Runs one operation at a time over the items that have gathered during the last one; a single item does not wait. Items of
+ * a key stay in order. A key with many or heavy items makes others wait for one batch only.
  */
 export class Batcher<Item, Result> {
   readonly #run: (items: readonly Item[]) => Promise<Result>;
   readonly #limits: Required<BatchLimits<Item>>;
   /** In the order in which keys have their turn. */
   readonly #queues = new Map<number, Waiting<Item, Result>[]>();
-  #working: Promise<void> | null = null;
+  #isWorking = false;
 
   constructor(run: (items: readonly Item[]) => Promise<Result>, limits: BatchLimits<Item>) {
     this.#run = run;
     this.#limits = { maxWeight: Number.POSITIVE_INFINITY, weightOf: () => 0, keyOf: () => 0, ...limits };
   }
 
-  /** Resolves with what the operation over the item's batch gave; rejects with what it threw. */
+  /** Resolves or rejects as the operation over the item's batch does. */
   add(item: Item): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const key = this.#limits.keyOf(item);
@@ -39,17 +38,13 @@ export class Batcher<Item, Result> {
     const queue = this.#queues.get(key);
     if (queue) queue.push(waiting);
     else this.#queues.set(key, [waiting]);
-    this.#working ??= this.#work();
+    if (!this.#isWorking) void this.#work();
     return promise;
   }
 
-  /** Resolves when nothing is under way. */
-  async settle(): Promise<void> {
-    while (this.#working) await this.#working;
-  }
-
   async #work(): Promise<void> {
-    // What comes in the same turn of the event loop joins the first batch.
+    this.#isWorking = true;
+    // Items of the same turn of the event loop join the first batch.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#queues.size > 0) {
       const batch = this.#next();
@@ -60,15 +55,15 @@ export class Batcher<Item, Result> {
         for (const { reject } of batch) reject(error);
       }
     }
-    this.#working = null;
+    this.#isWorking = false;
   }
 
-  /** One of each key in turn, until it is full. */
+  /** One item of each key in turn, until the batch is full. */
   #next(): Waiting<Item, Result>[] {
     const { maxItems, maxWeight, weightOf } = this.#limits;
     const batch: Waiting<Item, Result>[] = [];
     let weight = 0;
-    // A key that is put at the end of the line comes again in the same loop.
+    // A key that is inserted again is visited again by this loop.
     for (const [key, queue] of this.#queues) {
       weight += weightOf(queue[0]!.item);
       if (batch.length === maxItems || (batch.length > 0 && weight > maxWeight)) break;

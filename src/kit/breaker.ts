@@ -2,31 +2,28 @@ import type { Clock, Timer } from "./clock.ts";
 
 export type BreakerParts = {
   readonly clock: Pick<Clock, "after">;
-  /** Asks for something small. Resolves at an answer of any kind; rejects when it has waited long enough. */
+  /** A small request. Resolves at any answer; rejects after a while without one. */
   readonly probe: () => Promise<unknown>;
-  /** Whether an error of a call means that no answer came; any other error is an answer. */
+  /** Whether an error means that no answer came; any other error is an answer. */
   readonly isSilence: (error: unknown) => boolean;
-  /** What is told to a call that is given up (`wasAsked`), and to one that is refused at once. */
+  /** The error for a call that is given up (`wasAsked`), or refused at once. */
   readonly refusal: (wasAsked: boolean) => Error;
-  /** The state has changed. Once open, results of abandoned calls are ignored. */
+  /** Once open, results of abandoned calls are ignored. */
   readonly onChange: (isOpen: boolean) => void;
 };
 
-/** Silence is counted in steps of this. */
+/** The unit in which silence is counted. */
 export const TICK_MS = 250;
-/** After this many ticks without an answer, 2 s, a probe finds out whether it is only slow. */
+/** 2 s without an answer: a probe finds out whether it is only slow. */
 const ASK_TICKS = 8;
-/** After this many, 4.25 s, it counts as silent. Together with the rest of a call that is less than 5 s. */
+/** 4.25 s: it counts as silent. With the rest of a call, that is less than 5 s. */
 const OPEN_TICKS = 17;
 /** While it is open, the next probe starts this long after the last one failed. */
 export const PROBE_EVERY_MS = 1_000;
 
 /**
- * Guards something that may fall silent: closed → open → closed.
- *
- * Closed, calls go through. It opens when calls wait and none was answered for 4.25 s, nor was a probe: one slow call
- * beside others that are answered opens nothing. Open, the calls that waited are given up and new ones are refused at
- * once. One probe at a time goes on asking; its first answer closes it.
+ * Guards a service that may fall silent: closed → open → closed. It opens when calls wait, and neither a call nor a probe
+ * was answered for 4.25 s. Open, it gives up waiting calls and refuses new ones at once, until a probe is answered.
  */
 export class Breaker {
   readonly #parts: BreakerParts;
@@ -35,7 +32,7 @@ export class Breaker {
   #isStopped = false;
   #isProbing = false;
   #hasHeard = false;
-  /** A tick is over, and an answer that came meanwhile may still be read. */
+  /** A tick is over; an answer that arrived meanwhile may still be read. */
   #isReading = false;
   #silentTicks = 0;
   #timer: Timer | null = null;
@@ -48,7 +45,7 @@ export class Breaker {
     return this.#isOpen;
   }
 
-  /** Does the work, unless it is open; rejects with the refusal if it opens meanwhile. */
+  /** Does the work; rejects with the refusal if it is open, or opens meanwhile. */
   run<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#isOpen) return Promise.reject(this.#parts.refusal(false));
     const call = Promise.withResolvers<Result>();
@@ -58,7 +55,7 @@ export class Breaker {
     return call.promise;
   }
 
-  /** Stays open if it opens, or is open; it watches over what is under way until that has ended. */
+  /** Stays open from now on if it opens; still watches the calls in progress. */
   stop(): void {
     this.#isStopped = true;
     if (this.#isOpen) this.#timer?.cancel();
@@ -93,9 +90,8 @@ export class Breaker {
     this.#silentTicks = this.#hasHeard || this.#waiting.size === 0 ? 0 : this.#silentTicks + 1;
     this.#hasHeard = false;
     if (this.#waiting.size === 0) return;
-    if (this.#silentTicks === ASK_TICKS) this.#probe();
-    // The next one only after a turn of the event loop, in which an answer may be read: a time in which this process
-    // itself stood still is one tick, however long it was.
+    if (this.#silentTicks === ASK_TICKS) void this.#probe();
+    // After a turn of the event loop, which reads answers: a pause of this process counts as one tick.
     if (this.#silentTicks < OPEN_TICKS) {
       this.#isReading = true;
       setImmediate(() => {
@@ -111,22 +107,18 @@ export class Breaker {
     this.#waiting.clear();
     for (const reject of waiting) reject(this.#parts.refusal(true));
     this.#parts.onChange(true);
-    this.#probe();
+    void this.#probe();
   }
 
-  #probe(): void {
+  async #probe(): Promise<void> {
     if (this.#isProbing || (this.#isOpen && this.#isStopped)) return;
     this.#isProbing = true;
-    void this.#askForAnswer();
-  }
-
-  async #askForAnswer(): Promise<void> {
     try {
       await this.#parts.probe();
       this.#hasHeard = true;
     } catch {
       if (this.#isOpen && !this.#isStopped) {
-        this.#timer = this.#parts.clock.after(PROBE_EVERY_MS, () => this.#probe());
+        this.#timer = this.#parts.clock.after(PROBE_EVERY_MS, () => void this.#probe());
       }
       return;
     } finally {

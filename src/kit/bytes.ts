@@ -1,25 +1,19 @@
 const EMPTY = Buffer.alloc(0);
 const FIRST_BYTES = 256;
-/**
- * Up to here a whole that is announced is reserved at once; beyond it only as much again as has come. Blocks of this
- * size go back to the system when they are freed, smaller ones stay with glibc.
- */
+/** Announced bytes up to here are reserved at once. glibc returns blocks of this size to the system when they are freed. */
 const AT_ONCE_BYTES = 128 * 1024;
 
-/**
- * Bytes that arrive in pieces and are wanted in one. Each is copied once or twice, however small the pieces are, and
- * the memory is at most twice what has arrived: a list of pieces would take a hundred bytes more for each.
- */
+/** Joins bytes that arrive in pieces. Takes at most twice their memory; a list would take a hundred bytes per piece. */
 export class GrowingBytes {
   #bytes: Buffer = EMPTY;
   length = 0;
 
-  /** What has been gathered; a view that later pieces do not change. */
+  /** The bytes so far; later pieces do not change the view. */
   get view(): Buffer {
     return this.#bytes.subarray(0, this.length);
   }
 
-  /** Adds a piece of `from`; `wholeBytes` is how much there will be in the end, where that is known. */
+  /** Adds a piece of `from`; `wholeBytes` is the final length, if it is known. */
   add(from: Buffer, start: number, end: number, wholeBytes?: number): void {
     const needed = this.length + end - start;
     if (needed > this.#bytes.length) {
@@ -36,7 +30,7 @@ export class GrowingBytes {
     this.length = needed;
   }
 
-  /** Gives away what has been gathered, and begins anew. */
+  /** Returns the bytes, and begins again. */
   take(): Buffer {
     const taken = this.view;
     this.#bytes = EMPTY;
@@ -45,13 +39,10 @@ export class GrowingBytes {
   }
 }
 
-/** From here on a piece weighs more than the object that holds it. */
+/** From here on, a piece is larger than the object that holds it. */
 const LARGE_BYTES = 4 * 1024;
 
-/**
- * A body that comes in pieces, as long as all of it is to be kept. Its sender decides where it is cut: small pieces are
- * put together, as a body in pieces of one byte would take a hundred times its size.
- */
+/** A body that arrives in pieces, up to a limit. Joins small pieces: one-byte pieces would take 100 times their size. */
 export class KeptBody {
   readonly #maxBytes: number;
   #pieces: Buffer[] = [];
@@ -97,9 +88,8 @@ export class KeptBody {
 const WORTH_BYTES = 16 * 1024;
 
 /**
- * Frees the memory of a buffer at once instead of at the next collection. The buffer is empty afterwards and must
- * no longer be used. One that shares its memory with others is left alone. Sockets read into blocks of 64 KB: hundreds of
- * them as garbage make glibc's heap grow, and it never shrinks below the last block that is still in use.
+ * Frees the memory of a buffer at once, unless it shares it; the buffer must no longer be used. Sockets read into blocks of
+ * 64 KB: as garbage, hundreds of them grow glibc's heap, which never shrinks below the last block in use.
  */
 export function releaseBytes({ buffer, byteLength }: Buffer): void {
   if (byteLength < WORTH_BYTES || byteLength !== buffer.byteLength || !(buffer instanceof ArrayBuffer))
@@ -107,7 +97,7 @@ export function releaseBytes({ buffer, byteLength }: Buffer): void {
   buffer.transfer(0);
 }
 
-/** Writes a few characters among other bytes: `Buffer.write` takes as long as twenty of them before it begins. */
+/** Writes a few characters: the fixed cost of `Buffer.write` is that of twenty. */
 export function writeAscii(text: string, target: Uint8Array, start: number): void {
   for (let i = 0; i < text.length; i++) target[start + i] = text.charCodeAt(i);
 }

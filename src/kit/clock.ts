@@ -1,23 +1,21 @@
 /** Where the time comes from. Tests pass one that they move by hand. */
 export type Clock = {
-  /** Epoch milliseconds, for what people read and for what outlives the process. */
+  /** Epoch milliseconds, for people and for storage. */
   now(): number;
   /** Milliseconds that only ever grow, for measuring spans and deadlines. */
   monotonic(): number;
-  /** Calls `act` once, after so many milliseconds. */
   after(ms: number, act: () => void): Timer;
-  /** Calls `act` again and again, every so many milliseconds. */
   every(ms: number, act: () => void): Timer;
 };
 
-/** Something that a clock will do. It keeps no process alive. */
+/** Does not keep the process alive. */
 export type Timer = {
   cancel(): void;
-  /** Counts from now again, also when it has been done already; not after a cancel. */
+  /** Counts from now again, even if it has fired; does nothing after `cancel`. */
   restart(): void;
 };
 
-/** Node's own timers: `restart` costs next to nothing, so a stream can call it for every message. */
+/** `restart` costs next to nothing, so a stream can call it for every message. */
 class SystemTimer implements Timer {
   readonly #timeout: NodeJS.Timeout;
   #isCancelled = false;
@@ -80,9 +78,8 @@ export async function withTimeout<T>(
 const STEP_MS = 250;
 
 /**
- * Calls `act` after that much time in which this process was running; returns a function that cancels it. A pause of the
- * process (stopped, suspended, or its event loop blocked) counts as one step of 250 ms, and data that arrived meanwhile
- * is read first. An ordinary timer would be overdue and give up on an answer that is already there.
+ * Calls `act` after this process has run for that long; returns a function that cancels it. A pause of the process counts
+ * as one step, and data that arrived meanwhile is read first: an ordinary timer would give up on an answer that is there.
  */
 export function afterRunning(
   ms: number,
@@ -102,10 +99,7 @@ export function afterRunning(
   };
 }
 
-/**
- * A clock that starts at the current time of day and then follows the monotonic clock. If the machine's clock is set,
- * nothing is suddenly late or due again.
- */
+/** A clock that starts at the current time and then follows the monotonic one: setting the machine's clock has no effect. */
 export function steady(clock: Clock): Clock {
   const start = clock.now() - clock.monotonic();
   return {

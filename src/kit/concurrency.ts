@@ -1,45 +1,37 @@
 import type { Clock, Timer } from "./clock.ts";
 
+/** What may run at once, of all keys and of one key; how many of one key may wait beyond that, and how long. */
 export type LaneLimits = {
-  /** How much may be under way at once, of all. */
   readonly total: number;
-  /** How much of one key. */
   readonly perKey: number;
-  /** How many of one key may wait beyond that. */
   readonly waiting: number;
-  /** How long one waits at most. */
   readonly waitMs: number;
 };
 
 /** Releases the place. Idempotent. */
 export type Leave = () => void;
 
-type Waiter = {
-  readonly resolve: (leave: Leave | null) => void;
-  readonly timer: Timer;
-};
+type Waiter = { readonly resolve: (leave: Leave | null) => void; readonly timer: Timer };
 
 /** Limits how much work runs at once. Keys take turns, so a key with much work does not delay the others. */
 export class FairLane {
   readonly #limits: LaneLimits;
   readonly #clock: Clock;
-  readonly #running = new Map<string, number>();
+  readonly #running = new Counts<string>();
   /** In the order in which keys have their turn. */
   readonly #queues = new Map<string, Set<Waiter>>();
-  #total = 0;
 
   constructor(limits: LaneLimits, clock: Clock) {
     this.#limits = limits;
     this.#clock = clock;
   }
 
-  /** How much is under way, and how much waits. */
   get load(): { readonly running: number; readonly waiting: number } {
     const waiting = [...this.#queues.values()].reduce((sum, { size }) => sum + size, 0);
-    return { running: this.#total, waiting };
+    return { running: this.#running.total, waiting };
   }
 
-  /** Resolves when there is a place, or with null when there are too many before it, or it would take too long. */
+  /** Resolves with a place; or with null if too many wait, it takes too long, or the signal aborts. */
   async enter(key: string, signal?: AbortSignal): Promise<Leave | null> {
     const queue = this.#queues.get(key);
     if (!queue && this.#hasRoom(key)) return this.#admit(key);
@@ -60,20 +52,16 @@ export class FairLane {
 
   #hasRoom(key: string): boolean {
     const { total, perKey } = this.#limits;
-    return this.#total < total && (this.#running.get(key) ?? 0) < perKey;
+    return this.#running.total < total && this.#running.of(key) < perKey;
   }
 
   #admit(key: string): Leave {
-    this.#total += 1;
-    this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
+    this.#running.add(key, 1);
     let isIn = true;
     return () => {
       if (!isIn) return;
       isIn = false;
-      this.#total -= 1;
-      const left = (this.#running.get(key) ?? 1) - 1;
-      if (left > 0) this.#running.set(key, left);
-      else this.#running.delete(key);
+      this.#running.add(key, -1);
       this.#next();
     };
   }
@@ -100,7 +88,7 @@ export class FairLane {
   /** Admits the first waiter of the first key that has room, and moves that key to the end of the line. */
   #next(): void {
     for (const [key, queue] of this.#queues) {
-      if (this.#total >= this.#limits.total) return;
+      if (this.#running.total >= this.#limits.total) return;
       const [waiter] = queue;
       if (!waiter || !this.#hasRoom(key)) continue;
       this.#remove(key, waiter);
@@ -116,10 +104,7 @@ export class FairLane {
   }
 }
 
-/**
- * Works through all items, at most so many at a time. After the first failure nothing more is begun; it is thrown
- * when what was begun has ended.
- */
+/** Works through all items, `atOnce` at a time. Begins nothing after the first failure, and throws it at the end. */
 export async function forEachConcurrently<T>(
   items: readonly T[],
   atOnce: number,
@@ -143,26 +128,32 @@ export async function forEachConcurrently<T>(
 
 /** Counts operations in progress, by key. */
 export class Counts<Key> {
+  total = 0;
   readonly #counts = new Map<Key, number>();
 
   has(key: Key): boolean {
     return this.#counts.has(key);
   }
 
-  /** How often it is being done now. */
   of(key: Key): number {
     return this.#counts.get(key) ?? 0;
   }
 
-  /** Counts while the work is under way. */
+  /** Returns the new count of the key. */
+  add(key: Key, more: 1 | -1): number {
+    const count = this.of(key) + more;
+    this.total += more;
+    if (count > 0) this.#counts.set(key, count);
+    else this.#counts.delete(key);
+    return count;
+  }
+
   async during<T>(key: Key, work: () => Promise<T>): Promise<T> {
-    this.#counts.set(key, this.of(key) + 1);
+    this.add(key, 1);
     try {
       return await work();
     } finally {
-      const others = this.of(key) - 1;
-      if (others > 0) this.#counts.set(key, others);
-      else this.#counts.delete(key);
+      this.add(key, -1);
     }
   }
 }
@@ -171,7 +162,6 @@ export class Counts<Key> {
 export class Condition {
   #waiting = new Set<() => void>();
 
-  /** Whether there are waiters. */
   get isAwaited(): boolean {
     return this.#waiting.size > 0;
   }
@@ -195,11 +185,11 @@ export class Condition {
   }
 }
 
-/** Lets pieces of work on one thing happen one after the other, in the order they came. */
+/** Does work on the same key in order, one piece at a time. */
 export class Turns<Key> {
   readonly #last = new Map<Key, Promise<unknown>>();
 
-  /** Resolves or rejects as the work does, whatever became of the work before it. */
+  /** Resolves or rejects as the work does, even if the work before it failed. */
   async take<Result>(key: Key, work: () => Promise<Result>): Promise<Result> {
     const before = this.#last.get(key);
     const mine = before ? before.then(work, work) : work();

@@ -2,13 +2,13 @@ import { statfs } from "./files.ts";
 import { type Clock, systemClock, type Timer } from "./clock.ts";
 
 const LOOK_MS = 1_000;
-/** Of the reserve, outside the files that hold room themselves. */
+/** The share of the reserve that must be outside the files. */
 const OUTSIDE_SHARE = 1 / 4;
 
 export type DiskReserveOptions = {
-  /** Unused bytes inside files on the disk, which are filled first; they count as free. */
+  /** Unused bytes inside files on the disk, which count as free. */
   readonly insideBytes?: () => Promise<number>;
-  /** The setting that a refused caller is told to lower. */
+  /** The setting that the message says to lower. */
   readonly setting: string;
   readonly clock?: Clock;
 };
@@ -40,15 +40,12 @@ export class DiskReserve {
   }
 
   get isLow(): boolean {
-    return this.#isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
+    // Space inside a file does not help if its log cannot grow: part of the reserve must be free on the disk.
+    const isTight = this.#freeBytes < this.#reserveBytes * OUTSIDE_SHARE;
+    return isTight || this.#freeBytes + this.#insideBytes < this.#reserveBytes;
   }
 
-  /** Space inside a file does not help if its log cannot grow: part of the reserve must be free on the disk. */
-  get #isTight(): boolean {
-    return this.#freeBytes < this.#reserveBytes * OUTSIDE_SHARE;
-  }
-
-  /** The disk is full, whatever the reserve is. */
+  /** The disk is full, with any reserve. */
   get isFull(): boolean {
     return this.#freeBytes === 0;
   }
@@ -62,10 +59,10 @@ export class DiskReserve {
   get shortage(): string | null {
     if (!this.isLow) return null;
     const remedy = `make room, or lower ${this.#options.setting}`;
-    const hasInside = this.#freeBytes + this.#insideBytes >= this.#reserveBytes;
-    const [free, kept] = hasInside
-      ? [this.#freeBytes, this.#reserveBytes * OUTSIDE_SHARE]
-      : [this.#freeBytes + this.#insideBytes, this.#reserveBytes];
+    const allFree = this.#freeBytes + this.#insideBytes;
+    const hasInside = allFree >= this.#reserveBytes;
+    const free = hasInside ? this.#freeBytes : allFree;
+    const kept = hasInside ? this.#reserveBytes * OUTSIDE_SHARE : this.#reserveBytes;
     const inside = hasInside ? ` besides ${megabytes(this.#insideBytes)} inside the database` : "";
     return `The disk has ${megabytes(free)} free, but ${megabytes(kept)} must stay free${inside}: ${remedy}.`;
   }

@@ -1,24 +1,18 @@
 import type { Clock } from "./clock.ts";
 import { performance } from "node:perf_hooks";
 
-/** Something that is done in small steps. */
-export type Work = {
-  /** Does one step, which takes some microseconds; whether another one is due. */
-  step(): boolean;
-};
+/** `step` takes some microseconds; it returns whether another one is due. */
+export type Work = { step(): boolean };
 
-/** Work is done for this long at most before the event loop is left to others. */
+/** The maximum time before other work gets the event loop. */
 const SLICE_MS = 0.5;
-/** After a full slice others get this many times as long, so all steps together take a fifth of the loop's time. */
+/** After a full slice, other work gets this many times as long: all steps together take a fifth of the loop's time. */
 const REST_SHARE = 4;
 
-/**
- * Does much small work without holding up the event loop: a slice at a time, owners in turn, and the works of each in
- * turn. As long as a slice is enough for everything, nothing waits.
- */
+/** Does much small work without blocking the event loop: in slices of time, owners in turn, each owner's works in turn. */
 export class TimeSlicer {
   readonly #clock: Clock;
-  /** In the order in which owners, and the works of each, have their turn. */
+  /** In the order of turns, of owners and of their works. */
   readonly #queues = new Map<string, Set<Work>>();
   #isScheduled = false;
 
@@ -26,7 +20,7 @@ export class TimeSlicer {
     this.#clock = clock;
   }
 
-  /** Has the work's steps done until none is due. Idempotent. */
+  /** Does the work's steps until none is due. Idempotent. */
   add(owner: string, work: Work): void {
     const queue = this.#queues.get(owner);
     if (queue) queue.add(work);
@@ -39,7 +33,7 @@ export class TimeSlicer {
   #serve(): void {
     const begunAt = this.#clock.monotonic();
     let spentMs = 0;
-    // An owner that is put at the end of the line comes again in the same loop.
+    // An owner that is inserted again is visited again by this loop.
     for (const [owner, works] of this.#queues) {
       const [work] = works;
       if (work) {
@@ -60,30 +54,24 @@ export class TimeSlicer {
 const PER_TURN = 32;
 
 /**
- * Does much small work a few pieces at a time, in order, with the event loop free in between. Measured on a busy
- * machine, with 7,500 connections: those whose time was over, refused at once, stopped the loop for up to 0.65 s.
+ * Does much small work in order, a few pieces for each turn of the event loop. Measured on a busy machine with 7,500
+ * connections: refusing all late ones at once stopped the loop for up to 0.65 s.
  */
 export class ImmediateQueue {
   readonly #waiting: (() => void)[] = [];
-  #isUnderWay = false;
 
   add(work: () => void): void {
-    this.#waiting.push(work);
-    if (!this.#isUnderWay) this.#next();
-  }
-
-  #next(): void {
-    this.#isUnderWay = this.#waiting.length > 0;
-    if (this.#isUnderWay) setImmediate(() => this.#turn());
+    if (this.#waiting.push(work) === 1) setImmediate(() => this.#turn());
   }
 
   #turn(): void {
-    for (const work of this.#waiting.splice(0, PER_TURN)) work();
-    this.#next();
+    for (const work of this.#waiting.slice(0, PER_TURN)) work();
+    this.#waiting.splice(0, PER_TURN);
+    if (this.#waiting.length > 0) setImmediate(() => this.#turn());
   }
 }
 
-/** Returns a function that gives the part of the time since its last call that this thread was at work, from 0 to 1. */
+/** Returns a function that gives the share of the time since its last call in which this thread worked, from 0 to 1. */
 export function busyShare(): () => number {
   let last = performance.eventLoopUtilization();
   return () => {

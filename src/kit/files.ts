@@ -7,8 +7,8 @@ import { type Clock, systemClock, withTimeout } from "./clock.ts";
 const THREADS = Number(process.env["UV_THREADPOOL_SIZE"]) || 4;
 
 /**
- * File calls under way at once, of the whole process: each holds one of Node's few threads, on a disk that hangs for
- * as long as it does. The other half is for what must go on then: passwords are hashed there, names looked up.
+ * The process's file calls at once: each holds one of Node's few threads, on a hanging disk for as long as it hangs. The
+ * other half stays free to hash passwords and resolve names.
  */
 export const FILE_CALLS_AT_ONCE = Math.max(1, Math.floor(THREADS / 2));
 
@@ -30,7 +30,6 @@ export async function fileCall<Result>(call: () => Promise<Result>): Promise<Res
 }
 
 /** The calls of `node:fs/promises`, so many at a time. */
-const access = inTurn(fs.access);
 export const chmod = inTurn(fs.chmod);
 export const copyFile = inTurn(fs.copyFile);
 export const cp = inTurn(fs.cp);
@@ -67,26 +66,17 @@ export async function open(...terms: Parameters<typeof fs.open>): Promise<FileHa
 
 /** The names in a folder, read so many at a time. */
 export async function* namesIn(folder: string, atOnce: number): AsyncGenerator<string, void, void> {
-  const entries = await fileCall(() => fs.opendir(folder, { bufferSize: atOnce }));
-  try {
-    for (;;) {
-      const entry = await fileCall(() => entries.read());
-      if (!entry) return;
-      yield entry.name;
-    }
-  } finally {
-    await fileCall(() => entries.close());
-  }
+  for await (const { name } of entriesIn(Buffer.from(folder), atOnce)) yield name.toString();
 }
 
-/** What is in a folder, by the bytes of its names: not every one is UTF-8. */
+/** The entries of a folder, with names as bytes: not every one is UTF-8. */
 export async function* entriesIn(
   folder: Buffer,
+  bufferSize = 32,
 ): AsyncGenerator<{ readonly name: Buffer; readonly isFolder: boolean }, void, void> {
   // Node's types know only of names as text.
-  const entries = await fileCall(() =>
-    fs.opendir(folder as unknown as string, { encoding: "buffer" as "utf8" }),
-  );
+  const options = { encoding: "buffer" as "utf8", bufferSize };
+  const entries = await fileCall(() => fs.opendir(folder as unknown as string, options));
   try {
     for (;;) {
       const entry = await fileCall(() => entries.read());
@@ -98,11 +88,9 @@ export async function* entriesIn(
   }
 }
 
-/** Writes what comes, and waits for it between calls: Node's own way would take a turn for all of it. */
+/** Writes each chunk as it arrives; Node's own way would hold a thread for all of them. */
 export async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Promise<void> {
-  for await (const chunk of chunks) {
-    await writeAll(file, chunk);
-  }
+  for await (const chunk of chunks) await writeAll(file, chunk);
 }
 
 /** Does the work with an open file or folder, and closes it in any case. */
@@ -117,7 +105,7 @@ export async function withHandle<Result>(
   }
 }
 
-/** Removes a file, or with `recursive` all below it, one after the other: Node's own way would take all threads. */
+/** Removes a file, or with `recursive` everything below it, one by one; Node's own way would take all threads. */
 export async function rm(
   target: string,
   { force = false, recursive = false }: { readonly force?: boolean; readonly recursive?: boolean } = {},
@@ -139,17 +127,22 @@ async function removeAll(target: Buffer): Promise<void> {
   await rmdir(target).catch(absent);
 }
 
-/** For a `catch`: null if there is no such file, else throws the error. */
-export function absent(error: NodeJS.ErrnoException): null {
-  if (error.code === "ENOENT") return null;
-  throw error;
+/** For `catch`: null if there is no such file or folder; throws any other error. */
+export const absent = nullFor("ENOENT");
+
+/** For `catch`: gives null for these errors and throws any other. */
+export function nullFor(...codes: readonly string[]): (error: NodeJS.ErrnoException) => null {
+  return (error) => {
+    if (codes.includes(error.code ?? "")) return null;
+    throw error;
+  };
 }
 
 function inTurn<Call extends (...values: never[]) => Promise<unknown>>(call: Call): Call {
   return (async (...values: Parameters<Call>) => await fileCall(() => call(...values))) as Call;
 }
 
-/** If the disk takes longer, the last known state counts. */
+/** If the disk takes longer, the last known state is used. */
 const LOOK_MS = 1_000;
 const MISSING: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "EACCES"]);
 
@@ -165,7 +158,7 @@ export class ExecutableCheck {
     this.#clock = clock;
   }
 
-  /** Looks, once at a time: on a disk that hangs each look would hold one of the process's few file threads. */
+  /** One look at a time: on a hanging disk, each would hold one of the process's few file threads. */
   async isMissing(): Promise<boolean> {
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
     await withTimeout(LOOK_MS, this.#looking, this.#clock);
@@ -174,7 +167,7 @@ export class ExecutableCheck {
 
   async #look(): Promise<void> {
     try {
-      await access(this.path, constants.X_OK);
+      await fileCall(() => fs.access(this.path, constants.X_OK));
       this.#isMissing = false;
     } catch (error) {
       this.#isMissing = MISSING.has((error as NodeJS.ErrnoException).code);
@@ -183,45 +176,35 @@ export class ExecutableCheck {
 }
 
 /**
- * Gives a folder and all that is in it to a user, whose group has the same number. No link is followed. A file with a
- * second name stays whose it is, as it may be anybody's, and so does what lies deeper than a path can say.
+ * Gives a folder and its content to a user, whose group has the same number. Follows no link. Leaves out files with
+ * several names, because others may own them, and files that are deeper than a path can say.
  */
-export async function chownTree(folder: string, user: number): Promise<void> {
-  await giveAll(Buffer.from(folder), user);
-}
-
-/** By their bytes: not every name is UTF-8. */
-async function giveAll(target: Buffer, user: number): Promise<void> {
-  const found = await lstat(target).catch(tooDeep);
+export async function chownTree(folder: string | Buffer, user: number): Promise<void> {
+  const found = await lstat(folder).catch(nullFor("ENAMETOOLONG"));
   if (found === null || (found.isFile() && found.nlink > 1)) return;
-  await lchown(target, user, user);
+  await lchown(folder, user, user);
   if (!found.isDirectory()) return;
-  for (const name of await readdir(target, { encoding: "buffer" }))
-    await giveAll(Buffer.concat([target, Buffer.from("/"), name]), user);
+  // By their bytes: not every name is UTF-8.
+  const here = typeof folder === "string" ? Buffer.from(folder) : folder;
+  for (const name of await readdir(folder, { encoding: "buffer" }))
+    await chownTree(Buffer.concat([here, Buffer.from("/"), name]), user);
 }
 
-function tooDeep(error: NodeJS.ErrnoException): null {
-  if (error.code === "ENAMETOOLONG") return null;
-  throw error;
-}
-
-/** Where bytes are written one after the other. */
 export type ByteSink = {
   write(bytes: Buffer): Promise<void>;
-  /** Waits until all of it is on disk, and closes. */
+  /** Waits until everything is on disk, and closes. */
   finish(): Promise<void>;
-  /** Lets go of it as it is. */
+  /** Closes it as it is. */
   abandon(): Promise<void>;
 };
 
-/** Where bytes are read one after the other. */
 export type ByteReader = {
-  /** Fills the buffer from its begin; gives how many bytes came, 0 at the end. */
+  /** Reads to the start of the buffer; resolves with the number of bytes, 0 at the end. */
   read(into: Buffer): Promise<number>;
   close(): Promise<void>;
 };
 
-/** A new file that only its owner reads. Throws if there is one of the name. */
+/** A new file that only its owner can read. Throws if it exists. */
 export async function createFile(path: string): Promise<ByteSink> {
   const file = await open(path, "wx", 0o600);
   return {
@@ -234,7 +217,6 @@ export async function createFile(path: string): Promise<ByteSink> {
   };
 }
 
-/** A file from its begin. */
 export async function openFile(path: string): Promise<ByteReader> {
   const file = await open(path, "r");
   return {

@@ -2,43 +2,41 @@ import { constants, crc32, deflateRawSync } from "node:zlib";
 
 /** Deflate, no name, no time, operating system unknown. */
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
-/** A last block with nothing in it, in fixed codes: 2 bytes where a stored one has 5. */
+/** An empty last block in fixed codes: 2 bytes, where a stored one has 5. */
 const LAST_BLOCK = Buffer.from([0x03, 0x00]);
 const TRAILER_BYTES = 8;
 const STORED_HEAD_BYTES = 5;
 /** The length of a stored block has 16 bits. */
 const MAX_PART_BYTES = 0xffff;
-/** Below it a call of deflate (12 µs before the first byte) saves too little: measured in decision 0008. */
+/** Below it, a call of deflate (12 µs before the first byte) saves too little: see decision 0008. */
 const MIN_DEFLATE_BYTES = 512;
 const EMPTY = Buffer.alloc(0);
 
-/** Fast rather than small; the state lives for one call, and a small one is quicker to set up. */
+/** Fast rather than small: the state is set up for each call. */
 const DEFLATE = { level: 1, windowBits: 12, memLevel: 5, finishFlush: constants.Z_SYNC_FLUSH };
 
 /**
- * One gzip member written piece by piece: `begin`, any number of `add`, `end`, joined in this order.
- *
- * Whoever has received a piece can decode all of it at once. Between the pieces it keeps two numbers and no
- * zlib state, so that an open stream costs next to nothing; in return a piece does not refer to earlier ones.
+ * One gzip member in pieces: `begin`, any number of `add`, `end`. A receiver can decode each piece at once. Keeps two numbers
+ * and no zlib state, so that an open stream costs next to nothing; in return, a piece does not refer to earlier ones.
  */
 export class GzipMember {
   #crc = 0;
-  /** Of the plain data, modulo 2^32 as the trailer wants it. */
+  /** Modulo 2^32, as in the trailer. */
   #plainBytes = 0;
 
-  /** The header; shared, so not to be written to. */
+  /** The header; shared, so it must not be written to. */
   begin(): Buffer {
     return HEADER;
   }
 
-  /** The data as whole blocks that end on a byte; `blocks` if somebody has made them before. Nothing for no data. */
+  /** The data as whole blocks that end on a byte; `blocks` if they are made already. */
   add(data: Buffer, blocks: Buffer = gzipBlocks(data)): Buffer {
     this.#crc = crc32(data, this.#crc);
     this.#plainBytes = (this.#plainBytes + data.length) >>> 0;
     return blocks;
   }
 
-  /** The last block and the trailer, by which a reader knows that nothing is missing. */
+  /** The last block and the trailer, which show that nothing is missing. */
   end(): Buffer {
     const end = Buffer.allocUnsafe(LAST_BLOCK.length + TRAILER_BYTES);
     LAST_BLOCK.copy(end);
@@ -48,7 +46,7 @@ export class GzipMember {
   }
 }
 
-/** The data as blocks that can follow any other; the same for every member. */
+/** The data as blocks, the same for every member. */
 export function gzipBlocks(data: Buffer): Buffer {
   if (data.length === 0) return EMPTY;
   if (data.length <= MAX_PART_BYTES) return writePart(data);

@@ -1,6 +1,6 @@
-/** How long things took, counted in classes: a few additions each, whatever is asked of it later. */
+/** Durations, counted in classes with fixed bounds. */
 export class SpanCounts {
-  /** The upper bound of each class, in milliseconds, rising; what is longer than all is in none. */
+  /** The rising upper bound of each class; longer durations are in none. */
   readonly boundsMs: readonly number[];
   /** How many fell into each class and into no earlier one. */
   readonly counts: number[];
@@ -20,15 +20,15 @@ export class SpanCounts {
   }
 }
 
-/** Two neighbours differ by a twentieth: what is read from classes is at most 2.5 % off. */
+/** Neighbours differ by a twentieth, so percentiles are at most 2.5 % off. */
 export const CLASS_RATIO = 1.05;
 
-/** How long things took, in classes that grow with their length: small however many there were, whatever they took. */
+/** Durations in classes that grow with their length, so that few are needed. */
 export class SpanClasses {
   readonly #counts = new Map<number, number>();
   #total = 0;
 
-  /** Adds so many to a class: the logarithm of their milliseconds to the base `CLASS_RATIO`, rounded down. */
+  /** `spanClass` is the logarithm of the milliseconds to the base `CLASS_RATIO`, rounded down. */
   add(spanClass: number, count: number): void {
     this.#counts.set(spanClass, (this.#counts.get(spanClass) ?? 0) + count);
     this.#total += count;

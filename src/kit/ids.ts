@@ -1,16 +1,15 @@
-import { randomBytes, randomFillSync } from "node:crypto";
+import { randomBytes, randomFillSync, randomInt } from "node:crypto";
 
 const POOL_BYTES = 10 * 512;
 const DIGITS = Buffer.from("0123456789abcdef");
 
-/** How far the ids of runs may be ahead of the clock: lists, figures and retention go by the time in them. */
+/** How far the ids of runs may be ahead of the clock: lists, figures and retention use the time in them. */
 export const RUN_AHEAD_MS = 10_000;
 
 /**
- * Makes UUIDv7s in text form: 48 bits of milliseconds, then 12 bits that grow within one millisecond, so that ids
- * of one source sort by birth, then 62 random bits. When the clock is set back, ids go on from the last one until the
- * clock has caught up; if that one is further ahead than `maxAheadMs`, they follow the clock instead, and sort by birth
- * only from there on. Put together from strings one would take 400 ns instead of 160, and leave twenty of them behind.
+ * Makes UUIDv7s as text: 48 bits of milliseconds, 12 bits that grow within a millisecond, so that ids of one source sort by
+ * birth, and 62 random bits. If the clock is set back, ids continue from the last one, unless that is more than `maxAheadMs`
+ * ahead. Made from strings, an id would take 400 ns instead of 160, and twenty strings.
  */
 export class UuidSource {
   readonly #maxAheadMs: number;
@@ -18,7 +17,7 @@ export class UuidSource {
   #poolOffset = POOL_BYTES;
   #lastMs = 0;
   #sequence = 0;
-  /** The id being made: of its time part only what differs from the last one's is written. */
+  /** The id in progress; its time part is only written when it changes. */
   readonly #text = Buffer.from("00000000-0000-7000-8000-000000000000");
 
   constructor(maxAheadMs = Number.POSITIVE_INFINITY) {
@@ -37,7 +36,7 @@ export class UuidSource {
       this.#setTime(nowMs);
       this.#sequence = ((pool[r]! << 8) | pool[r + 1]!) & 0x7ff;
     } else if (++this.#sequence > 0xfff) {
-      // More than two thousand ids in a millisecond, or a clock that was set back: borrow from the next one.
+      // Over two thousand ids in a millisecond, or a clock that was set back: borrows from the next one.
       this.#setTime(this.#lastMs + 1);
       this.#sequence = 0;
     }
@@ -77,7 +76,7 @@ for (let value = 0; value < 16; value++) {
   NIBBLES[digit.toUpperCase().charCodeAt(0)] = value;
 }
 
-/** Writes those bytes among others: where ids are packed by the thousand, an object for each costs too much. */
+/** Writes the 16 bytes of a UUID: for thousands of ids, an object for each would cost too much. */
 export function writeUuid(id: string, target: Uint8Array, start: number): void {
   for (let i = 0; i < BYTE_OFFSETS.length; i++) {
     const offset = BYTE_OFFSETS[i]!;
@@ -95,21 +94,15 @@ const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
 
 /** Random lower-case letters and digits, unbiased. */
 export function randomName(length: number): string {
-  let name = "";
-  while (name.length < length) {
-    for (const byte of randomBytes(length)) {
-      if (byte < 252 && name.length < length) name += ALPHABET[byte % 36];
-    }
-  }
-  return name;
+  return Array.from({ length }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
 }
 
-/** A secret that is used once and never guessed: 128 bits, hex. */
+/** A secret for one use: 128 bits, hex. */
 export function randomTicket(): string {
   return randomBytes(16).toString("hex");
 }
 
-/** The bytes that no UUIDv7 of that millisecond is below. */
+/** The lowest possible UUIDv7 of that millisecond. */
 export function firstIdAt(ms: number): Buffer {
   return uuidBytes(Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0").padEnd(32, "0"));
 }

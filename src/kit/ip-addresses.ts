@@ -14,7 +14,7 @@ export class AddressRanges {
     }
   }
 
-  /** Whether the address lies in one of them; an IPv4 address also in its form within IPv6 (`::ffff:…`). */
+  /** Whether the address is in one of them; IPv4 also in its IPv6 form (`::ffff:…`). */
   includes(address: string): boolean {
     return isIP(address) !== 0 && this.#list.check(address, familyOf(address));
   }
@@ -43,7 +43,7 @@ export const SPECIAL_4 = [
   "240.0.0.0/4", // reserved, broadcast
 ] as const;
 
-/** The same of IPv6. IPv4 addresses written as IPv6 are among them, and have to be looked at as what they are. */
+/** The same for IPv6. They include IPv4 addresses in IPv6 form, which must be checked as IPv4. */
 export const SPECIAL_6 = [
   // Public addresses are in 2000::/3; loopback, private, link-local, multicast and the rest lie outside.
   "::/3",
@@ -59,8 +59,8 @@ const IPV4_AND_PORT = /^([\d.]+):\d+$/;
 const BRACKETED = /^\[([^\]]+)\](?::\d+)?$/;
 
 /**
- * Who sends a request that came from `remote`: that address itself, or, where it is a trusted proxy's, the one that
- * the chain of trusted proxies begins with. Anyone may have written what stands further left in the header.
+ * The sender of a request from `remote`: that address, or for a trusted proxy, the address before the chain of trusted
+ * proxies. Anyone may have written the addresses further left in the header.
  */
 export function clientAddress(remote: string, forwardedFor: string | null, trusted: AddressRanges): string {
   if (forwardedFor === null) return remote;
@@ -69,7 +69,7 @@ export function clientAddress(remote: string, forwardedFor: string | null, trust
   while (end > 0 && trusted.includes(address)) {
     const comma = forwardedFor.lastIndexOf(",", end - 1);
     const named = plain(forwardedFor.slice(comma + 1, end).trim());
-    // A proxy that names no address ("unknown") has forwarded for itself.
+    // A proxy that names no address ("unknown") forwards its own request.
     if (isIP(named) === 0) break;
     address = named;
     end = comma;
@@ -77,7 +77,7 @@ export function clientAddress(remote: string, forwardedFor: string | null, trust
   return address;
 }
 
-/** Addresses that one host can choose freely count as one: for IPv6 the first half, the network. */
+/** One key for addresses that a host can choose freely: for IPv6, the network (the first half). */
 export function addressKey(ip: string): string {
   if (!isIPv6(ip)) return ip;
   const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1];

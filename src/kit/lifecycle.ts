@@ -1,12 +1,11 @@
 import type { Clock, Timer } from "./clock.ts";
 
-/** Starts parts in the order they are written and stops them in reverse, past failures. */
+/** Starts parts in order and stops them in reverse, even if some fail. */
 export class Lifecycle {
   readonly #stops: { name: string; stop: () => Promise<void> | void }[] = [];
   #starting: Promise<unknown> = Promise.resolve();
   #stopping: Promise<void> | null = null;
 
-  /** Starts one part; what it needs for stopping is remembered before the next one starts. */
   async start<T>(
     name: string,
     start: () => Promise<T> | T,
@@ -22,17 +21,22 @@ export class Lifecycle {
     return await starting;
   }
 
-  /**
-   * Stops everything, once however often it is called; a part still starting is waited for, every part
-   * gets its turn, then all failures are thrown together.
-   */
+  /** The same for a part that is stopped by its own method; null if there is nothing to run. */
+  async begin<Part extends { stop(): Promise<void> | void } | null>(
+    name: string,
+    start: () => Promise<Part> | Part,
+  ): Promise<Part> {
+    return await this.start(name, start, (part) => part?.stop());
+  }
+
+  /** Stops every part, also one that is still starting, and throws all failures together at the end. Idempotent. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stopAll();
     return this.#stopping;
   }
 
   async #stopAll(): Promise<void> {
-    // Whoever called start learns of its failure there; here only its end matters.
+    // The caller of `start` gets its failure.
     await this.#starting.catch(() => {});
     const failures: Error[] = [];
     for (let entry = this.#stops.pop(); entry; entry = this.#stops.pop()) {
@@ -46,10 +50,7 @@ export class Lifecycle {
   }
 }
 
-/**
- * A value that parts read which are made before the one that knows it: the port of a listener, for instance. `main.ts`
- * sets it. Reading it too early is a bug, and throws, unless there is a value to begin with.
- */
+/** A value that parts read which are made before it is known, like a listener's port. Throws if it is read too early. */
 export class LateValue<Value> {
   readonly #name: string;
   #known: { readonly value: Value } | null;
@@ -83,7 +84,7 @@ export class LazyResource<T extends object> {
   #thing: T | null = null;
   #users = 0;
   #idle: Timer | null = null;
-  /** Of those that were closed for want of use. */
+  /** The closing of idle ones. */
   #closing: Promise<void> = Promise.resolve();
 
   constructor(lent: Lent<T>) {
@@ -102,12 +103,12 @@ export class LazyResource<T extends object> {
     }
   }
 
-  /** It has broken: the next use opens another. */
+  /** It is broken: the next use opens another. */
   forget(thing: T): void {
     if (this.#thing === thing) this.#thing = null;
   }
 
-  /** Resolves when all that was opened is closed; a later use opens it anew. */
+  /** Resolves when everything is closed; a later use opens it again. */
   async close(): Promise<void> {
     this.#idle?.cancel();
     const thing = this.#thing;

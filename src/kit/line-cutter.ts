@@ -14,17 +14,17 @@ export type LineOptions = {
 /** Takes a line without its end; `isPiece` when more of it follows. */
 export type OnLine = (bytes: Buffer, isPiece: boolean) => void;
 
-/** Cuts what arrives into lines, and holds no more than one line and the latest arrival. */
+/** Cuts bytes into lines. Holds no more than one line and the latest bytes. */
 export class LineCutter {
   readonly #maxBytes: number;
   readonly #endsAtReturn: boolean;
   readonly #onLine: OnLine;
-  /** A line whose end has not come. */
+  /** A line without its end yet. */
   readonly #open = new GrowingBytes();
-  /** The latest arrival, and how far it was cut. */
+  /** The latest bytes, and how far they were cut. */
   #data: Buffer = EMPTY;
   #at = 0;
-  /** The latest line ended with a carriage return: a newline that follows it belongs to it. */
+  /** The last line ended with a carriage return, to which a following newline belongs. */
   #isAfterReturn = false;
 
   constructor({ maxBytes, endsAtReturn = false }: LineOptions, onLine: OnLine) {
@@ -33,14 +33,13 @@ export class LineCutter {
     this.#onLine = onLine;
   }
 
-  /** Takes what has arrived. */
   push(data: Buffer): void {
     const left = this.#data.subarray(this.#at);
     this.#data = left.length === 0 ? data : Buffer.concat([left, data]);
     this.#at = 0;
   }
 
-  /** Hands on lines as long as `mayGoOn` allows it; false when there are more. */
+  /** Passes on lines while `mayGoOn` allows it; false if there are more. */
   cut(mayGoOn: () => boolean = () => true): boolean {
     const data = this.#data;
     while (this.#at < data.length) {
@@ -52,7 +51,7 @@ export class LineCutter {
           continue;
         }
       }
-      // A line is looked through for its end no further than it may go.
+      // The end is searched up to the maximum length.
       const limit = Math.min(data.length, start + this.#maxBytes - this.#open.length);
       const end = this.#endOfLine(data, start, limit);
       if (end === -1) this.#hold(data, start, limit);
@@ -67,13 +66,13 @@ export class LineCutter {
     return true;
   }
 
-  /** Hands on what is left without an end. */
+  /** Passes on the rest, which has no end. */
   end(): void {
     if (this.#open.length > 0) this.#finish(EMPTY, 0, 0);
   }
 
   #endOfLine(data: Buffer, start: number, limit: number): number {
-    // One more than the line may have: its end may follow.
+    // One more than the maximum: the end may follow.
     const last = Math.min(data.length, limit + 1);
     if (!this.#endsAtReturn) {
       const end = data.indexOf(NEWLINE, start);
@@ -92,7 +91,7 @@ export class LineCutter {
     this.#onLine(this.#open.take(), false);
   }
 
-  /** Keeps what has come of a line; hands on a piece when that is as much as there may be, and more is there. */
+  /** Keeps the beginning of a line; passes on a piece if it has the maximum length and continues. */
   #hold(data: Buffer, start: number, limit: number): void {
     this.#open.add(data, start, limit);
     this.#at = limit;

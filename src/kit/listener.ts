@@ -1,8 +1,9 @@
 import type { Socket } from "node:net";
 import { addressKey, type AddressRanges } from "./ip-addresses.ts";
 import type { Clock } from "./clock.ts";
+import { Counts } from "./concurrency.ts";
 
-/** What a connection does: it has brought no whole request yet, waits for a further one, or waits for its answer. */
+/** What a connection does: it has sent no whole request yet, waits for the next one, or waits for an answer. */
 export type Doing = "silent" | "idle" | "busy";
 
 /** Why there is no place for a connection: too many of its address, or of all. */
@@ -10,7 +11,7 @@ export type Refusal = "address" | "listener";
 
 type GateParts = {
   readonly maxConnections: number;
-  /** From one address, of connections that have not shown who they are. */
+  /** Connections from one address that are not authenticated. */
   readonly maxPerAddress: number;
   /** Proxies: the addresses that they forward count instead of theirs. */
   readonly trusted: AddressRanges;
@@ -19,66 +20,48 @@ type GateParts = {
   readonly turnAway: (socket: Socket, why: Refusal) => void;
 };
 
-/** A connection that has sent nothing for this long may have to make room. */
+/** A silent connection may be closed to make room after this long. */
 const PATIENCE_MS = 1_000;
 /** Room is made for many at a time: looking for it costs more than making it. */
 const BATCH = 32;
-/** A look that found nothing is not repeated at once. */
+/** The gap after a search for room that found none. */
 const FRUITLESS_MS = 100;
-/** A refused connection waits this long for its request, to be answered; of many that come at once most just end. */
+/** A refused connection waits this long for its request, to answer it. Beyond the maximum, connections just end. */
 const LINGER_MS = 1_000;
 const MAX_LINGERING = 64;
-/** From this share on a listener counts as nearly full, and an owner that holds half of it gets no more. */
+/** From this share on, a listener is nearly full, and an owner that holds half of it gets no more. */
 const NEARLY_FULL = 0.8;
 const LARGEST_SHARE = 0.5;
 
 /** A connection, as the gate knows it. */
-export class Visitor {
+export type Visitor = {
   readonly socket: Socket;
   readonly since: number;
   /** Null for a trusted proxy, which forwards requests of many callers. */
   readonly address: string | null;
   readonly doing: () => Doing;
-  /** Set where there was no place for it: its first request is answered with that, and it ends. */
-  refusal: Refusal | null = null;
-  isKnown = false;
-  owner: string | null = null;
-  readonly #gate: ConnectionGate;
-
-  constructor(
-    gate: ConnectionGate,
-    socket: Socket,
-    address: string | null,
-    since: number,
-    doing: () => Doing,
-  ) {
-    this.#gate = gate;
-    this.socket = socket;
-    this.since = since;
-    this.address = address;
-    this.doing = doing;
-  }
-
+  /** Set if there was no place for it: its first request is answered with that, and it ends. */
+  refusal: Refusal | null;
+  isKnown: boolean;
+  owner: string | null;
   /**
-   * Whoever is on it has shown who they are: it counts for its owner now, and not for its address. False when the
-   * listener is nearly full and this owner holds most of it.
+   * It is authenticated and counts for its owner, no longer for its address. False if the listener is nearly full and
+   * this owner holds most of it.
    */
-  know(owner: string): boolean {
-    return this.#gate.know(this, owner);
-  }
-}
+  know(owner: string): boolean;
+};
 
 /**
- * Counts the connections of one listener and keeps them within its limits. When one too many comes, those make room
- * that have waited longest without a request, so that idle connections never block active callers.
+ * Keeps the connections of one listener within its limits. To make room for a new one, it closes those that have waited
+ * longest without a request, so that idle connections never block active callers.
  */
 export class ConnectionGate {
   readonly #parts: GateParts;
   /** In the order they came, here and below. */
   readonly #all = new Set<Visitor>();
   readonly #strangers = new Map<string, Set<Visitor>>();
-  readonly #forwarded = new Map<string, number>();
-  readonly #owned = new Map<string, number>();
+  readonly #forwarded = new Counts<string>();
+  readonly #owned = new Counts<string>();
   #lingering = 0;
   #fruitlessUntil = 0;
 
@@ -91,12 +74,21 @@ export class ConnectionGate {
     return this.#all.size;
   }
 
-  /** Takes in a connection that was just accepted. */
+  /** Admits or refuses a connection that was just accepted. */
   arrive(socket: Socket, doing: () => Doing): Visitor {
     const { maxConnections, maxPerAddress, trusted, clock } = this.#parts;
     const { remoteAddress: remote = "" } = socket;
     const address = trusted.includes(remote) ? null : addressKey(remote);
-    const visitor = new Visitor(this, socket, address, clock.monotonic(), doing);
+    const visitor: Visitor = {
+      socket,
+      since: clock.monotonic(),
+      address,
+      doing,
+      refusal: null,
+      isKnown: false,
+      owner: null,
+      know: (owner) => this.#know(visitor, owner),
+    };
     const others = address === null ? null : (this.#strangers.get(address) ?? null);
     if (this.#all.size >= maxConnections && !this.#makeRoom(this.#all, "listener")) {
       this.#refuse(visitor, "listener");
@@ -108,33 +100,29 @@ export class ConnectionGate {
     return visitor;
   }
 
-  /** See `Visitor.know`. */
-  know(visitor: Visitor, owner: string): boolean {
+  #know(visitor: Visitor, owner: string): boolean {
     if (visitor.isKnown || visitor.refusal !== null) return true;
     visitor.isKnown = true;
     this.#forget(visitor);
     if (!this.#all.has(visitor)) return true; // It closed meanwhile.
     visitor.owner = owner;
-    const held = (this.#owned.get(owner) ?? 0) + 1;
-    this.#owned.set(owner, held);
+    const held = this.#owned.add(owner, 1);
     const { maxConnections } = this.#parts;
     return this.#all.size <= maxConnections * NEARLY_FULL || held <= maxConnections * LARGEST_SHARE;
   }
 
   /**
-   * Counts a request that a proxy forwards, until its sender is known or it is answered: `leave` says so, once or
-   * often. Null when that address has as many under way as it may have connections.
+   * Counts a request that a proxy forwards, until the returned function is called (idempotent): its sender is known, or it
+   * is answered. Null if that address has as many in progress as it may have connections.
    */
   enter(address: string): (() => void) | null {
     const key = addressKey(address);
-    const count = this.#forwarded.get(key) ?? 0;
-    if (count >= this.#parts.maxPerAddress) return null;
-    this.#forwarded.set(key, count + 1);
+    if (this.#forwarded.of(key) >= this.#parts.maxPerAddress) return null;
+    this.#forwarded.add(key, 1);
     let isIn = true;
     return () => {
-      if (!isIn) return;
+      if (isIn) this.#forwarded.add(key, -1);
       isIn = false;
-      lower(this.#forwarded, key);
     };
   }
 
@@ -152,10 +140,10 @@ export class ConnectionGate {
   #leave(visitor: Visitor): void {
     if (!this.#all.delete(visitor)) return;
     this.#forget(visitor);
-    if (visitor.owner !== null) lower(this.#owned, visitor.owner);
+    if (visitor.owner !== null) this.#owned.add(visitor.owner, -1);
   }
 
-  /** It counts for its address no more. */
+  /** It no longer counts for its address. */
   #forget(visitor: Visitor): void {
     const { address } = visitor;
     if (address === null) return;
@@ -202,17 +190,11 @@ export class ConnectionGate {
   }
 }
 
-function lower(counts: Map<string, number>, key: string): void {
-  const left = (counts.get(key) ?? 1) - 1;
-  if (left > 0) counts.set(key, left);
-  else counts.delete(key);
-}
-
 type Stranger = { readonly socket: Socket; readonly address: string };
 
 /**
- * Connections that have not shown who they are, up to so many. If one too many comes, the oldest goes of the address that
- * has most of them: a flood from one address affects no other address. Those of unix sockets count as one address.
+ * Limits connections that are not authenticated. To make room, it closes the oldest of the address that has most of them:
+ * a flood from one address affects no other address. Unix sockets count as one address.
  */
 export class UnauthenticatedConnections<Key = Socket> {
   readonly #most: number;
@@ -227,7 +209,7 @@ export class UnauthenticatedConnections<Key = Socket> {
     return this.#all.size;
   }
 
-  /** Counts a connection that was just accepted, until it is known or closed. */
+  /** Counts a connection until it is released or closed. */
   add(key: Key, socket: Socket): void {
     if (this.#all.size >= this.#most) this.#turnAway();
     const stranger = { socket, address: addressKey(socket.remoteAddress ?? "") };
@@ -235,7 +217,7 @@ export class UnauthenticatedConnections<Key = Socket> {
     socket.once("close", () => this.#all.get(key) === stranger && this.release(key));
   }
 
-  /** It is a stranger no longer. */
+  /** It is authenticated. */
   release(key: Key): void {
     this.#all.delete(key);
   }
@@ -255,28 +237,24 @@ export class UnauthenticatedConnections<Key = Socket> {
   }
 }
 
-/** A key that a `TLSSocket` and the socket which it is around have in common; neither tells the other. */
+/** The same for a `TLSSocket` and the socket below it, which do not name each other. */
 export function connectionKey({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/**
- * How many connections may wait to be accepted. Node's default of 511 overflows in a crowd, and a caller who gets no
- * place waits a second.
- */
+/** Connections that may wait to be accepted. Node's default of 511 overflows under load; a caller then waits 1 s. */
 export const BACKLOG = 4_096;
 
-/** At most this long, so that those whose time is over end a few at a time: thousands at once would delay all responses. */
+/** The maximum, so that late requests end a few at a time: thousands at once would delay all responses. */
 const CHECK_MS = 200;
 
-/** How often a listener looks for requests that come too slowly, in milliseconds. */
+/** How often a listener looks for requests that arrive too slowly, in milliseconds. */
 export function checkingInterval(timeoutMs: number): number {
   return Math.min(CHECK_MS, timeoutMs / 5);
 }
 
 /**
- * How many requests a connection may have sent whose answers have not left. One packet holds well over a thousand, and
- * each keeps some kilobytes until its turn: a stranger's 40 connections that read nothing took 600 MB, and 40 s of
- * of the event loop. A connection with more is closed, as HTTP allows.
+ * Unanswered requests that a connection may have; one with more is closed, as HTTP allows. One packet holds over a
+ * thousand, each some kilobytes: 40 connections that read nothing took 600 MB, and 40 s of the event loop.
  */
 export const MAX_PIPELINED = 100;

@@ -4,30 +4,26 @@ import type { Clock, Timer } from "./clock.ts";
 import { DatabaseSync } from "node:sqlite";
 import { totalmem } from "node:os";
 
-/** What a collector looks at, and does. */
 type ThreadMemory = {
-  /** The bytes that it holds, garbage and all. */
+  /** Including garbage. */
   heldBytes(): number;
-  /** The part of the time since it was last asked that the thread was at work, from 0 to 1. */
+  /** See `busyShare` of `event-loop.ts`. */
   busyShare(): number;
-  /** Collects all garbage and gives free pages back to the system. */
+  /** Collects all garbage and returns free pages to the system. */
   collect(): void;
 };
 
 const LOOK_MS = 10_000;
 /** Less is not worth a collection. */
 const GROWN_BYTES = 4 * 1024 * 1024;
-/** One that gave back so much is followed by another: threads end and free what they held a while after a load. */
+/** A collection that frees this much is followed by another: threads end, and free memory, a while after a load. */
 const GAINED_BYTES = 1024 * 1024;
 
-/**
- * Collects garbage when a thread has nothing to do. V8 collects when it allocates, so after a load all its garbage
- * stays until the next one: 300 slow readers left 800 MB behind.
- */
+/** Collects garbage when a thread is idle. V8 collects only when it allocates: 300 slow readers left 800 MB behind. */
 export class IdleCollector {
   readonly #memory: ThreadMemory;
   readonly #timer: Timer;
-  /** The least that it has come to since the last collection. */
+  /** The minimum since the last collection. */
   #leftBytes = 0;
   #hasGained = false;
 
@@ -54,10 +50,7 @@ export class IdleCollector {
   }
 }
 
-/**
- * Looks after the memory of the thread that calls it, if Node was started with `--expose-gc` as `bin/millrace` does;
- * from the main thread also after the pages that all threads have freed.
- */
+/** Collects this thread's garbage, if Node runs with `--expose-gc`; in the main thread, also the process's free pages. */
 export function collectWhenIdle(clock: Clock): IdleCollector | null {
   const { gc } = globalThis;
   if (!gc) return null;
@@ -65,7 +58,7 @@ export function collectWhenIdle(clock: Clock): IdleCollector | null {
     heldBytes: isMainThread ? () => process.memoryUsage.rss() : ownBytes,
     busyShare: busyShare(),
     collect: () => {
-      // The only kind after which the young generation shrinks too: 32 MB in each thread.
+      // Only this kind shrinks the young generation too: 32 MB in each thread.
       gc({ type: "major", execution: "sync", flavor: "last-resort" });
       // Not beside a load: it holds up every thread that allocates.
       if (isMainThread) trimHeap();
@@ -78,15 +71,13 @@ function ownBytes(): number {
   return heapTotal + external;
 }
 
-/** What SQLite says when an entry point answers anything but 0, as `malloc_trim` does if it gave pages back. */
+/** SQLite's error for an entry point that does not return 0, as `malloc_trim` if it has freed pages. */
 const CALLED = /^error during initialization/;
 
 /**
- * Gives the free pages within the C heap back to the system; false if there were none, or if this is not glibc. By
- * itself glibc gives back only what is free at the heap's end: after a load, a few small blocks there kept 40 MB.
- *
- * Node cannot call `malloc_trim`. SQLite can: it calls any function of a library that it is told is the entry point of
- * an extension. The argument that it passes means how much is to stay free at the heap's end, and does no harm.
+ * Returns free pages of the C heap to the system; false if there were none, or without glibc. By itself, glibc returns only
+ * the heap's end: after a load, a few small blocks there kept 40 MB. Node cannot call `malloc_trim`, but SQLite can, as the
+ * entry point of an extension; the argument that it passes (how much may stay free at the end) does no harm.
  */
 export function trimHeap(): boolean {
   const database = new DatabaseSync(":memory:", { allowExtension: true });
@@ -100,7 +91,7 @@ export function trimHeap(): boolean {
   }
 }
 
-/** How much memory this process may use: the machine's, or what its control group leaves of that. */
+/** The memory that this process may use: the machine's, or the limit of its control group. */
 export function ownMemoryBytes(): number {
   const limit = process.constrainedMemory();
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem();

@@ -1,7 +1,4 @@
-/**
- * What we use of `node:http`. A plain `import` of it reads every one of its exports first, and one of those loads
- * Node's WebSocket client: 60 ms of a processor at each start of a service or of a command.
- */
+/** Parts of `node:http`. A plain `import` reads all exports, and one loads Node's WebSocket client: 60 ms at each start. */
 export const {
   Agent,
   METHODS,

@@ -3,10 +3,10 @@ import type { Clock } from "./clock.ts";
 /** This many at once, then one more after each gap. */
 type Allowance = { readonly burst: number; readonly gapMs: number };
 
-/** Beyond this the key that was longest unused is forgotten. */
+/** Beyond this, the least recently used key is forgotten. */
 const MAX_KEYS = 10_000;
 
-/** Counts attempts by key. It keeps one number for each: the time at which the key's allowance is full again. */
+/** Limits attempts by key. Keeps one number for each: the time at which its allowance is full again. */
 export class AttemptLimiter {
   readonly #allowance: Allowance;
   readonly #clock: Clock;
@@ -17,7 +17,7 @@ export class AttemptLimiter {
     this.#clock = clock;
   }
 
-  /** Takes one attempt: 0 if one is left, otherwise the milliseconds until there is one. */
+  /** Takes an attempt: 0, or the milliseconds until there is one. */
   take(key: string): number {
     const { burst, gapMs } = this.#allowance;
     const now = this.#clock.monotonic();
@@ -35,12 +35,11 @@ export class AttemptLimiter {
   }
 
   #set(key: string, freeAt: number): void {
-    // Inserted again, so that the first key is always the least recently used one.
+    // Inserted again: the first key is the least recently used one.
     this.#freeAt.delete(key);
     this.#freeAt.set(key, freeAt);
-    if (this.#freeAt.size <= MAX_KEYS) return;
-    const [oldest] = this.#freeAt.keys();
-    if (oldest !== undefined) this.#freeAt.delete(oldest);
+    const [oldest = key] = this.#freeAt.keys();
+    if (this.#freeAt.size > MAX_KEYS) this.#freeAt.delete(oldest);
   }
 }
 
@@ -48,13 +47,10 @@ export class AttemptLimiter {
 type Window = { times: number[]; from: number };
 
 const MINUTE_MS = 60_000;
-/** How many keys are looked at for each call that is counted, so that none is kept for long after its last minute. */
+/** Keys that each call checks for expiry, so that none is kept long after its last minute. */
 const LOOKS = 2;
 
-/**
- * Counts calls by key: no more than so many in any minute, wherever that minute begins. It keeps a number for each call
- * of the last minute, and nothing of a key that made none.
- */
+/** Limits calls by key in any minute, wherever it begins. Keeps a number for each call of the last minute. */
 export class MinuteLimiter {
   readonly #clock: Clock;
   /** In the order in which they were last counted. */
@@ -71,7 +67,7 @@ export class MinuteLimiter {
     const { times } = window;
     while (window.from < times.length && now - times[window.from]! >= MINUTE_MS) window.from += 1;
     const count = times.length - window.from;
-    // The limit may have been lowered since: then more than one has to be over.
+    // After the limit was lowered, several calls have to expire.
     if (count >= max) return Math.max(1, times[times.length - max]! + MINUTE_MS - now);
     if (window.from > count) {
       window.times = times.slice(window.from);

@@ -2,7 +2,7 @@ import path from "node:path";
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import { chmod, entriesIn, mkdir, open, readdir, rename, rmdir, unlink } from "./files.ts";
+import { absent, chmod, entriesIn, mkdir, nullFor, open, readdir, rename, rmdir, unlink } from "./files.ts";
 import type { Log } from "./log.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
@@ -22,30 +22,30 @@ export async function removeTree(target: string): Promise<void> {
   await removeFolder(Buffer.from(target), 1, null);
 }
 
-/** `depth` is how many are open with it, below `top`; null for the first, which is the top itself. */
+/** `depth` folders are open with it, below `top`; null for the first, which is the top itself. */
 async function removeFolder(place: Buffer, depth: number, top: FileHandle | null): Promise<void> {
-  // An empty one goes at once, without the descriptors that a look into it takes.
-  if (await isRemoved(place)) return;
+  // An empty folder is removed without opening it, which would take descriptors.
+  const isRemoved = await rmdir(place).then(
+    () => true,
+    () => false,
+  );
+  if (isRemoved) return;
   const folder = await openFolder(place);
-  if (folder === null) return await unlink(place).catch(absent);
+  if (folder === null) {
+    await unlink(place).catch(absent);
+    return;
+  }
   const highest = top ?? folder;
   try {
     await empty(folder, async (inner) => {
       if (depth < MAX_OPEN) await removeFolder(inner, depth + 1, highest);
-      // To the top, where it waits for its turn.
+      // Removed from there later.
       else await moveFolder(inner, Buffer.concat([inside(highest), Buffer.from(randomUUID())]));
     });
   } finally {
     await folder.close();
   }
   await rmdir(place).catch(absent);
-}
-
-async function isRemoved(place: Buffer): Promise<boolean> {
-  return await rmdir(place).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** Moves a folder, even an unwritable one. Does nothing if it does not exist. */
@@ -60,7 +60,7 @@ async function moveFolder(folder: Buffer, to: Buffer): Promise<void> {
   }
 }
 
-/** Removes all files of a folder; what is done to each folder in there takes it away too. */
+/** Removes all files of a folder; `take` removes or moves each folder in it. */
 async function empty(folder: FileHandle, take: (place: Buffer) => Promise<void>): Promise<void> {
   for (;;) {
     const batch = [];
@@ -68,17 +68,17 @@ async function empty(folder: FileHandle, take: (place: Buffer) => Promise<void>)
     if (batch.length === 0) return;
     for (const { name, isFolder } of batch) {
       const place = Buffer.concat([inside(folder), name]);
-      await (isFolder ? take(place) : unlink(place).catch(absentOrFolder));
+      // An entry that has become a folder meanwhile is removed in the next round.
+      await (isFolder ? take(place) : unlink(place).catch(nullFor("ENOENT", "EISDIR")));
     }
   }
 }
 
-/**
- * Held by its descriptor: whatever takes its name meanwhile is not it. One that nobody may read is opened up. Null for
- * what is no folder, or is gone.
- */
+/** Opens a folder, and first makes it readable. Null if it is gone, or no folder. Its descriptor survives a rename. */
 async function openFolder(place: Buffer): Promise<FileHandle | null> {
-  const found = await open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW).catch(notAFolder);
+  const found = await open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW).catch(
+    nullFor("ENOENT", "ENOTDIR", "ELOOP"),
+  );
   if (found === null) return null;
   try {
     const self = `/proc/self/fd/${found.fd}`;
@@ -90,26 +90,12 @@ async function openFolder(place: Buffer): Promise<FileHandle | null> {
   }
 }
 
-/** What the names in an open folder are appended to. */
+/** The path to which the names in an open folder are appended. */
 function inside({ fd }: FileHandle): Buffer {
   return Buffer.from(`/proc/self/fd/${fd}/`);
 }
 
-function notAFolder(error: NodeJS.ErrnoException): null {
-  if (error.code === "ENOENT" || error.code === "ENOTDIR" || error.code === "ELOOP") return null;
-  throw error;
-}
-
-function absent(error: NodeJS.ErrnoException): void {
-  if (error.code !== "ENOENT") throw error;
-}
-
-/** What has become a folder meanwhile is one the next time. */
-function absentOrFolder(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EISDIR") absent(error);
-}
-
-/** Where folders go that are removed: out of sight in one step, then piece by piece. */
+/** Removes folders in two steps: they are moved here at once, then removed piece by piece. */
 export class Trash {
   readonly #dir: string;
   readonly #log: Log;
@@ -121,19 +107,19 @@ export class Trash {
     this.#log = log;
   }
 
-  /** A new path in it, to which something is moved. */
+  /** A new path in it, to move a folder to. */
   async freePath(): Promise<string> {
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     return path.join(this.#dir, randomUUID());
   }
 
-  /** Removes what is in it; resolves when that is done. What cannot be removed is tried again the next time. */
+  /** Removes its content; what cannot be removed is retried at the next call. */
   async empty(): Promise<void> {
     this.#emptying = this.#removeAfter(this.#emptying);
     await this.#emptying;
   }
 
-  /** What is left is removed after the next start. */
+  /** The rest is removed after the next start. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#emptying;
@@ -148,7 +134,7 @@ export class Trash {
     }
   }
 
-  /** What cannot be removed keeps nothing else from it; throws the first such error in the end. */
+  /** Continues after an error, and throws the first one at the end. */
   async #removeAll(): Promise<void> {
     const errors = new Map<string, unknown>();
     while (!this.#isStopping) {
@@ -161,8 +147,8 @@ export class Trash {
   }
 
   /**
-   * A folder's folders are moved up beside it and wait for their turn: however deep they lie, one is open at a
-   * time. Links are never followed, though an app may still be at work in there.
+   * Moves the folders in a folder up beside it, where they wait for their turn: at any depth, only one is open at a time.
+   * Follows no link, because an app may still be writing there.
    */
   async #remove(target: string): Promise<void> {
     const folder = await openFolder(Buffer.from(target));

@@ -2,7 +2,7 @@ import { type Clock, pause } from "./clock.ts";
 
 type RetryOptions = {
   readonly clock: Pick<Clock, "after">;
-  /** How long to wait after so many failures. */
+  /** The wait after that many failures. */
   readonly delayMs: (failures: number) => number;
   /** Called at each failure; false ends the retries. */
   readonly shouldRetry: (error: unknown) => boolean;
@@ -34,7 +34,7 @@ export function backoffMs(
   maxMs: number,
   random: () => number = Math.random,
 ): number {
-  // The ceiling leaves room for the spread: a hard cut would line up everyone who waits longest.
+  // The maximum leaves room for the spread: a hard cut would align the longest waits.
   const plain = Math.min(maxMs / (1 + SPREAD), baseMs * 2 ** (attempt - 1));
   return Math.round(plain * (1 - SPREAD + 2 * SPREAD * random()));
 }

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, type Stats } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
@@ -9,7 +9,7 @@ const MAX_DIR_BYTES = 90;
 /** The short folder for the sockets of a data directory; it follows from the directory's path. */
 export function runtimeDir(dataDir: string): string {
   const { uid } = userInfo();
-  const name = `millrace-${uid}-${createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 12)}`;
+  const name = `millrace-${uid}-${hash("sha256", path.resolve(dataDir)).slice(0, 12)}`;
   const wanted = path.join(process.env["XDG_RUNTIME_DIR"] ?? tmpdir(), name);
   return Buffer.byteLength(wanted) <= MAX_DIR_BYTES ? wanted : path.join("/tmp", name);
 }
@@ -21,7 +21,7 @@ export function makeRuntimeDir(dir: string): void {
   chmodSync(dir, 0o700);
 }
 
-/** The folder, or null if it does not exist. Throws if another user owns it or can write to it: its sockets could be theirs. */
+/** Null if it does not exist. Throws if another user owns it or can write to it, because the sockets could be theirs. */
 export function findRuntimeDir(dir: string): string | null {
   const found = lstatSync(dir, { throwIfNoEntry: false });
   if (!found) return null;

@@ -25,7 +25,7 @@ export class Seal {
     this.#master = master;
   }
 
-  /** `context` says where the secret is kept (table, row, column): opened anywhere else, it does not open. */
+  /** `context` is the secret's place (table, row, column); with another one, it does not open. */
   close(secret: Buffer, context: string): Buffer {
     const salt = randomBytes(SALT_BYTES);
     const nonce = randomBytes(NONCE_BYTES);
@@ -34,7 +34,7 @@ export class Seal {
     return Buffer.concat([salt, nonce, cipher.getAuthTag(), sealed]);
   }
 
-  /** Throws when the bytes were changed, moved, or sealed with another master key. */
+  /** Throws if the bytes were changed, moved, or sealed with another master key. */
   open(sealed: Uint8Array, context: string): Buffer {
     const bytes = Buffer.from(sealed);
     const nonceAt = SALT_BYTES;
@@ -48,10 +48,7 @@ export class Seal {
     return Buffer.concat([decipher.update(bytes.subarray(bodyAt)), decipher.final()]);
   }
 
-  /**
-   * The same 32 bytes for the same content and context, always; without the master key it is impossible to tell what they
-   * were made from, or guess. `context` says what they are for, and has no NUL in it.
-   */
+  /** A keyed hash: always the same 32 bytes for a content and context. `context` is their purpose, without NUL. */
   mark(content: Buffer, context: string): Buffer {
     const key = Buffer.from(hkdfSync("sha256", this.#master, "", "millrace mark", KEY_BYTES));
     return createHmac("sha256", key).update(`${context}\0`).update(content).digest();
@@ -72,10 +69,7 @@ export function loadMasterKey(path: string): Buffer {
   return key;
 }
 
-/**
- * Writes a new key, unless there is something of that name. Aside first: a start that is cut off, or finds the disk full,
- * leaves nothing that the next one would take for a key.
- */
+/** Writes a new key unless the path exists. First to another name: a failed start must leave no part of a key. */
 function makeMasterKey(path: string): void {
   if (lstatSync(path, { throwIfNoEntry: false })) return;
   const aside = `${path}.new`;

@@ -10,9 +10,8 @@ import { type ByteReader, type ByteSink, open } from "./files.ts";
 import type { FileHandle } from "node:fs/promises";
 
 /**
- * A file that only a passphrase opens, as docs/operations.md describes it: a head, then chunks of AES-256-GCM. All
- * but the last are of one size. The number of a chunk and whether it is the last are part of its nonce, so none can
- * be moved, left out or added, and the file cannot be cut, without its being noticed.
+ * A file that a passphrase opens (docs/operations.md): a head, then chunks of AES-256-GCM, of one size except the last. The
+ * nonce contains a chunk's number and whether it is the last, so that moved, missing or added chunks are detected.
  */
 const MAGIC = Buffer.from("millrace-sealed\u0001", "latin1");
 export const TAG_BYTES = 16;
@@ -28,34 +27,31 @@ const NONCE_BYTES = 12;
 /** scrypt's usual block size and parallelism. */
 const BLOCK = 8;
 const LANES = 1;
-/** A file from elsewhere must not ask for more memory than this: 2^20 takes 1 GiB. */
+/** The maximum for foreign files: 2^20 takes 1 GiB of memory. */
 const COST_BITS = { min: 10, max: 20 } as const;
 const CHUNK_BYTES = { min: 64, max: 16 * 1024 * 1024 } as const;
 
-/** How a file is sealed: what of it is not secret. */
+/** The parameters of a file, which are not secret. */
 type SealTerms = {
-  /** The cost of trying one passphrase, as a power of two. */
+  /** The cost of one try, as a power of two. */
   readonly costBits: number;
   readonly chunkBytes: number;
   readonly salt: Buffer;
 };
 
-/** What a passphrase comes to for one file. */
+/** Derived from the passphrase for one file. */
 type SealKeys = { readonly content: Buffer; readonly check: Buffer };
 
-/** The file is none of these, was changed or cut, or the passphrase is another. */
+/** The file is not sealed, was changed or cut, or the passphrase is wrong. */
 export class BadSeal extends Error {
-  constructor(reason: string) {
-    super(reason);
-    this.name = "BadSeal";
-  }
+  override readonly name = "BadSeal";
 }
 
 /** Half a second and 128 MiB for one passphrase with the usual cost. */
 async function deriveKeys(passphrase: string, { costBits, salt }: SealTerms): Promise<SealKeys> {
   const N = 2 ** costBits;
   const options = { N, r: BLOCK, p: LANES, maxmem: 256 * N * BLOCK };
-  // The same words, however a keyboard composes their letters.
+  // Keyboards compose letters in different ways.
   const text = passphrase.normalize("NFKC");
   const both = await new Promise<Buffer>((resolve, reject) => {
     scrypt(text, salt, 2 * KEY_BYTES, options, (error, key) => (error ? reject(error) : resolve(key)));
@@ -73,7 +69,7 @@ function packHead({ costBits, chunkBytes, salt }: SealTerms, { check }: SealKeys
   return head;
 }
 
-/** Throws `BadSeal` for what no release has written. */
+/** Throws `BadSeal` for a head that no release has written. */
 function readHead(head: Buffer): SealTerms {
   if (head.length < HEAD_BYTES || !isSealed(head))
     throw new BadSeal("it is not an encrypted backup, or it is cut off");
@@ -86,33 +82,20 @@ function readHead(head: Buffer): SealTerms {
   return { costBits, chunkBytes, salt: head.subarray(SALT_AT, CHECK_AT) };
 }
 
-/** Whether the keys are those that the head was written with. */
-function isHeadOf(head: Buffer, { check }: SealKeys): boolean {
-  return timingSafeEqual(checkOf(head, check), head.subarray(CHECK_AT, HEAD_BYTES));
-}
-
 /** Whether bytes begin as a sealed file does. */
 function isSealed(begin: Buffer): boolean {
   return begin.subarray(0, MAGIC.length).equals(MAGIC);
 }
 
-function sealChunk(
-  plain: Buffer,
-  position: { readonly number: number; readonly isLast: boolean },
-  { content }: SealKeys,
-  head: Buffer,
-): Buffer {
+type Position = { readonly number: number; readonly isLast: boolean };
+
+function sealChunk(plain: Buffer, position: Position, { content }: SealKeys, head: Buffer): Buffer {
   const cipher = createCipheriv("aes-256-gcm", content, nonceOf(position)).setAAD(head);
   return Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Throws `BadSeal` when it is not the chunk that was written for that place. */
-function openChunk(
-  sealed: Buffer,
-  position: { readonly number: number; readonly isLast: boolean },
-  { content }: SealKeys,
-  head: Buffer,
-): Buffer {
+/** Throws `BadSeal` if it is not the chunk of that position. */
+function openChunk(sealed: Buffer, position: Position, { content }: SealKeys, head: Buffer): Buffer {
   const decipher = createDecipheriv("aes-256-gcm", content, nonceOf(position), { authTagLength: TAG_BYTES });
   decipher.setAAD(head).setAuthTag(sealed.subarray(-TAG_BYTES));
   try {
@@ -123,7 +106,7 @@ function openChunk(
 }
 
 /** Every file has a key of its own, so a number is enough. */
-function nonceOf({ number, isLast }: { readonly number: number; readonly isLast: boolean }): Buffer {
+function nonceOf({ number, isLast }: Position): Buffer {
   const nonce = Buffer.alloc(NONCE_BYTES);
   nonce.writeBigUInt64BE(BigInt(number), 3);
   nonce[NONCE_BYTES - 1] = isLast ? 1 : 0;
@@ -141,7 +124,7 @@ function isWithin(value: number, { min, max }: { readonly min: number; readonly 
 /** A try takes half a second and 128 MiB; a chunk is one write. */
 const USUAL = { costBits: 17, chunkBytes: 1024 * 1024 } as const;
 
-/** Encrypts everything that is written with a passphrase, and forwards it. */
+/** Encrypts the bytes with a passphrase, and writes them to another sink. */
 export class SealedSink implements ByteSink {
   readonly #to: ByteSink;
   readonly #keys: SealKeys;
@@ -160,18 +143,18 @@ export class SealedSink implements ByteSink {
   static async over(
     to: ByteSink,
     passphrase: string,
-    { costBits, chunkBytes }: { costBits: number; chunkBytes: number } = USUAL,
+    cost: Omit<SealTerms, "salt"> = USUAL,
   ): Promise<SealedSink> {
-    const terms = { costBits, chunkBytes, salt: randomBytes(SALT_BYTES) };
+    const terms = { ...cost, salt: randomBytes(SALT_BYTES) };
     const keys = await deriveKeys(passphrase, terms);
     const head = packHead(terms, keys);
     await to.write(head);
-    return new SealedSink(to, keys, head, chunkBytes);
+    return new SealedSink(to, keys, head, terms.chunkBytes);
   }
 
   async write(bytes: Buffer): Promise<void> {
     for (let at = 0; at < bytes.length;) {
-      // Only when more comes: the last one is marked, and may be full.
+      // Not before more bytes: the last chunk is marked, and may be full.
       if (this.#used === this.#chunk.length) await this.#flush(false);
       const taken = bytes.copy(this.#chunk, this.#used, at);
       this.#used += taken;
@@ -195,13 +178,13 @@ export class SealedSink implements ByteSink {
   }
 }
 
-/** Reads what `SealedSink` wrote; throws `BadSeal` where it was changed or cut, and never gives a byte of that. */
+/** Reads a sealed file; throws `BadSeal` where it was changed or cut, and returns no byte of that. */
 export class SealedReader implements ByteReader {
   readonly #file: FileHandle;
   readonly #keys: SealKeys;
   readonly #head: Buffer;
   readonly #sealedBytes: number;
-  /** Of all chunks together; where the file ends says which is the last. */
+  /** Of all chunks; decides which is the last. */
   readonly #bodyBytes: number;
   #number = 0;
   #rest: Buffer = Buffer.alloc(0);
@@ -214,14 +197,15 @@ export class SealedReader implements ByteReader {
     this.#bodyBytes = fileBytes - HEAD_BYTES;
   }
 
-  /** Throws `BadSeal` for another passphrase than the file's. */
+  /** Throws `BadSeal` for a wrong passphrase. */
   static async open(path: string, passphrase: string): Promise<SealedReader> {
     const file = await open(path, "r");
     try {
       const head = await take(file, 0, HEAD_BYTES);
       const terms = readHead(head);
       const keys = await deriveKeys(passphrase, terms);
-      if (!isHeadOf(head, keys)) throw new BadSeal("the passphrase is wrong");
+      if (!timingSafeEqual(checkOf(head, keys.check), head.subarray(CHECK_AT, HEAD_BYTES)))
+        throw new BadSeal("the passphrase is wrong");
       return new SealedReader(file, keys, head, terms.chunkBytes, (await file.stat()).size);
     } catch (error) {
       await file.close();
@@ -257,7 +241,7 @@ export class SealedReader implements ByteReader {
   }
 }
 
-/** Whether a file is sealed, by how it begins. */
+/** Whether a file begins like a sealed one. */
 export async function isSealedFile(path: string): Promise<boolean> {
   const file = await open(path, "r");
   try {
@@ -267,7 +251,7 @@ export async function isSealedFile(path: string): Promise<boolean> {
   }
 }
 
-/** So many bytes from there, or all there are. */
+/** That many bytes, or all there are. */
 async function take(file: FileHandle, from: number, count: number): Promise<Buffer> {
   const bytes = Buffer.alloc(count);
   let at = 0;

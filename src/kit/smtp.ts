@@ -44,7 +44,7 @@ const MAX_SHOWN_CHARS = 200;
 /** The caller's signal ends a mail earlier; nodemailer's own timeouts are shorter than a slow server's greeting. */
 const TIMEOUT_MS = 120_000;
 
-/** What a server refuses, by nodemailer's name of the command. */
+/** Refused commands, by nodemailer's names. */
 const REFUSED: Readonly<Record<string, string>> = {
   CONN: "the connection",
   "MAIL FROM": "the sender",
@@ -52,7 +52,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   DATA: "the mail",
 };
 
-/** The mail server refused a command or could not be reached. The message never contains what was sent to it. */
+/** The mail server refused a command or is unreachable. The message never contains what was sent to it. */
 export class SmtpError extends Error {
   /** The status code of the server's reply; null without one. */
   readonly code: number | null;
@@ -70,9 +70,8 @@ export class SmtpError extends Error {
 }
 
 /**
- * Reads an `smtp://` or `smtps://` URL, which may contain a user and a password; null if it is invalid. `smtp://` requires
- * STARTTLS, except on this machine. `?starttls=never` turns it off for a trusted network, and `?starttls=required` requires
- * it on this machine too.
+ * Reads an `smtp://` or `smtps://` URL, with or without a login; null if it is invalid. `smtp://` requires STARTTLS, except
+ * on this machine; `?starttls=never` turns it off, and `?starttls=required` requires it on this machine too.
  */
 export function readMailServer(text: string): MailServer | null {
   const url = URL.parse(text);
@@ -113,10 +112,7 @@ export function isMailAddress(text: string): boolean {
   return text.length <= 254 && ADDRESS.test(text);
 }
 
-/**
- * Sends one mail; throws an SmtpError. The password and the mail leave this machine only over TLS, with the server's
- * certificate verified, unless the server's URL says otherwise.
- */
+/** Sends one mail; throws an SmtpError. Uses TLS with a verified certificate, unless the server's URL turns it off. */
 export async function sendMail(
   { host, port, tls, login }: MailServer,
   mail: Mail,

@@ -1,6 +1,6 @@
 const UNIT_SECONDS: Record<string, number> = { d: 86_400, h: 3_600, m: 60, s: 1, ms: 0.001 };
 
-/** Reads "90s", "15m", "1h30m" or a bare number of seconds; null when it is neither. */
+/** Reads "90s", "15m", "1h30m" or a number of seconds; null for anything else. */
 export function parseDuration(text: string): number | null {
   const trimmed = text.trim();
   const seconds = /^\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : sumOfParts(trimmed);
@@ -29,7 +29,7 @@ const UNIT_BYTES: Record<string, number> = {
   tib: 2 ** 40,
 };
 
-/** Reads "32MiB", "4 MB", "1.5GB" or a bare number of bytes; null when it is none of them. */
+/** Reads "32MiB", "4 MB", "1.5GB" or a number of bytes; null for anything else. */
 export function parseSize(text: string): number | null {
   const match = /^(\d{1,16}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(text.trim());
   if (match === null) return null;
@@ -41,11 +41,8 @@ export function parseSize(text: string): number | null {
 
 /** A size in the largest unit that gives a whole number: "32MiB", "1000 bytes". */
 export function showSize(bytes: number): string {
-  for (const [unit, unitBytes] of [
-    ["GiB", 2 ** 30],
-    ["MiB", 2 ** 20],
-    ["KiB", 2 ** 10],
-  ] as const) {
+  for (const unit of ["GiB", "MiB", "KiB"]) {
+    const unitBytes = UNIT_BYTES[unit.toLowerCase()]!;
     if (bytes >= unitBytes && bytes % unitBytes === 0) return `${bytes / unitBytes}${unit}`;
   }
   return `${bytes} bytes`;

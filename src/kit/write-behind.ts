@@ -2,20 +2,16 @@ import { type Clock, pause, type Timer } from "./clock.ts";
 
 export type WriteBehindParts = {
   readonly clock: Clock;
-  /** A write begins at most this long after something was noted; 0 means at once. */
+  /** A write begins at most this long after `note`; 0 means at once. */
   readonly delayMs: number;
-  /** After a write that failed. */
   readonly retryMs: number;
   readonly hasWaiting: () => boolean;
-  /** Writes what waits now; what it could not write still waits when it rejects. */
+  /** Writes what waits; if it rejects, the rest still waits. */
   readonly write: () => Promise<void>;
   readonly onFailure: (error: unknown) => void;
 };
 
-/**
- * Decides when gathered data is written: shortly after the first item arrived, one write at a time, and again after a
- * pause if a write failed. The owner decides what is waiting and how much of it one write takes.
- */
+/** Decides when gathered data is written: shortly after the first item, one write at a time, with retries. */
 export class WriteBehind {
   readonly #parts: WriteBehindParts;
   #timer: Timer | null = null;
@@ -26,12 +22,12 @@ export class WriteBehind {
     this.#parts = parts;
   }
 
-  /** A write may begin now: none is in progress, and the last one did not fail. */
+  /** Whether no write is in progress, and the last one did not fail. */
   get isFree(): boolean {
     return this.#writing === null && !this.#hasFailed;
   }
 
-  /** Something waits. */
+  /** There is something to write. */
   note(): void {
     if (this.#timer !== null) return;
     const { clock, delayMs, retryMs } = this.#parts;
@@ -39,21 +35,21 @@ export class WriteBehind {
     else this.#timer = clock.after(this.#hasFailed ? retryMs : delayMs, () => this.begin());
   }
 
-  /** Writes now, unless a write is under way. */
+  /** Writes now, unless a write is in progress. */
   begin(): void {
     this.cancel();
     this.#writing ??= this.#write();
   }
 
-  /** Resolves when all that waits now is written, or could not be. */
+  /** Resolves when everything is written, or a write has failed. */
   async flush(): Promise<void> {
-    // What a write under way does not take comes with the next.
+    // A write in progress may not take everything.
     if (this.#writing) await this.#writing;
     this.begin();
     await this.#writing;
   }
 
-  /** Resolves when nothing waits; what cannot be written for longer than `patienceMs` is given up. */
+  /** Resolves when nothing waits; after failures for `patienceMs`, gives up. */
   async settle(patienceMs: number, giveUp: () => void): Promise<void> {
     const { clock, retryMs, hasWaiting } = this.#parts;
     const deadline = clock.monotonic() + patienceMs;
@@ -67,7 +63,7 @@ export class WriteBehind {
     this.cancel();
   }
 
-  /** Nothing is written by itself until something is noted again. */
+  /** No write begins by itself before the next `note`. */
   cancel(): void {
     this.#timer?.cancel();
     this.#timer = null;

@@ -1,13 +1,13 @@
-import { createHash, createPublicKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
+import { createPublicKey, generateKeyPairSync, hash, randomBytes, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 
 /** A certificate and its private key, both as PEM. */
 export type Certified = { readonly certificate: string; readonly key: string };
 
-/** Whom a certificate is for, and how long. */
+/** The holder and validity of a certificate. */
 export type Subject = { readonly name: string; readonly from: Date; readonly until: Date };
 
-/** An end that RFC 5280 has for what has none. */
+/** RFC 5280's date for certificates without an end. */
 export const NO_END = new Date("9999-12-31T23:59:59Z");
 
 // Tags of DER, the form in which certificates are written (X.690).
@@ -38,29 +38,28 @@ const OF_SERVER = objectId(1, 3, 6, 1, 5, 5, 7, 3, 1);
 const OF_CLIENT = objectId(1, 3, 6, 1, 5, 5, 7, 3, 2);
 
 const SERIAL_BYTES = 16;
-const LINE_CHARS = 64;
-/** From this year on dates are written in the longer way. */
+/** From this year on, dates have the longer form. */
 const LATER_YEAR = 2050;
 
-/** A new authority: signs itself, and others, but no further authority. */
+/** A new authority: self-signed, and may sign leaves, but no authorities. */
 export function makeAuthority(subject: Subject): Certified {
   const key = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const extensions = [
     extension(CONSTRAINTS, der(SEQUENCE, der(BOOLEAN, 0xff), der(INTEGER, 0)), true),
-    // Of nine uses, the sixth: to sign certificates.
+    // The sixth of nine uses: to sign certificates.
     extension(KEY_USAGE, der(BIT_STRING, 2, 0b100), true),
     extension(SUBJECT_KEY, der(OCTET_STRING, keyId(key.publicKey)), false),
   ];
   return certify(subject, key, { name: subject.name, key: key.privateKey }, extensions);
 }
 
-/** A new key whose certificate is signed by an authority: good for both sides of a connection, under that one name. */
+/** A new key with a certificate of an authority, for both sides of a connection, under one name. */
 export function makeLeaf(subject: Subject, authority: { readonly name: string } & Certified): Certified {
   const key = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const ofAuthority = createPublicKey(authority.key);
   const extensions = [
     extension(CONSTRAINTS, der(SEQUENCE), true),
-    // The first use: to sign what proves that one has the key.
+    // The first use: digital signature.
     extension(KEY_USAGE, der(BIT_STRING, 7, 0b1000_0000), true),
     extension(EXTENDED_USAGE, der(SEQUENCE, OF_SERVER, OF_CLIENT), false),
     extension(ALTERNATIVE_NAME, der(SEQUENCE, der(DNS_NAME, Buffer.from(subject.name, "latin1"))), false),
@@ -96,7 +95,7 @@ function certify(
   return { certificate, key: privateKey.export({ type: "pkcs8", format: "pem" }) as string };
 }
 
-/** One value: its tag, its length, and what is in it. */
+/** One value: tag, length and content. */
 function der(tag: number, ...parts: readonly (Buffer | number)[]): Buffer {
   const content = Buffer.concat(parts.map((part) => (typeof part === "number" ? Buffer.of(part) : part)));
   const { length } = content;
@@ -130,15 +129,11 @@ function time(date: Date): Buffer {
   return der(UTC_TIME, Buffer.from(digits.slice(2)));
 }
 
-/** What tells one key from another. */
 function keyId(key: KeyObject): Buffer {
-  return createHash("sha256")
-    .update(key.export({ type: "spki", format: "der" }))
-    .digest()
-    .subarray(0, 20);
+  return hash("sha256", key.export({ type: "spki", format: "der" }), "buffer").subarray(0, 20);
 }
 
 function pem(bytes: Buffer): string {
-  const lines = bytes.toString("base64").match(new RegExp(`.{1,${LINE_CHARS}}`, "g")) ?? [];
+  const lines = bytes.toString("base64").match(/.{1,64}/g) ?? [];
   return ["-----BEGIN CERTIFICATE-----", ...lines, "-----END CERTIFICATE-----", ""].join("\n");
 }

@@ -31,7 +31,7 @@ export type Returned = {
 };
 
 /** The app's own server has answered; the caller, if any, already has the body. */
-export type Responded = {
+type Responded = {
   readonly kind: "responded";
   readonly status: number;
   readonly contentType: string | null;

@@ -16,8 +16,8 @@ const KEYED = { total: 64, perKey: 32, waiting: 10_000, waitMs: 4_000 };
 type Input = { readonly appNumber: number; readonly bytes: number; readonly isBlob: boolean };
 
 /**
- * Stores large inputs and calls with keys in turns of apps, so that one app does not delay others. A call that would
- * wait too long is refused before anything is stored. A blob store that hangs does not delay inputs in rows.
+ * Stores large inputs and calls with keys. Apps take turns, so that none delays the others, and a call that would wait too
+ * long is refused before anything is stored. A hanging blob store does not delay inputs in rows.
  */
 export class InputTurns {
   readonly #rows: FairLane;
@@ -36,7 +36,7 @@ export class InputTurns {
     return await (isBlob ? this.#blobs : this.#rows).run(String(appNumber), tooMany, store);
   }
 
-  /** The same for a call with a key, whatever its size. */
+  /** The same for a call with a key, of any size. */
   async takeKeyed<Result>(appNumber: number, store: () => Promise<Result>): Promise<Result> {
     return await this.#keyed.run(String(appNumber), tooMany, store);
   }
@@ -56,7 +56,7 @@ const BATCH = {
   weightOf: ({ payload }: AcceptedRun) => payload.input?.length ?? 0,
   keyOf: ({ run }: AcceptedRun) => run.appNumber,
 };
-/** How long a caller waits to learn whether its run is stored: below 5 s, with everything else. */
+/** How long a caller waits to learn whether its run is stored: less than 5 s, with everything else. */
 const ANSWER_MS = 4_750;
 /** The same while the service stops. */
 const LAST_ANSWER_MS = 1_000;
@@ -81,17 +81,14 @@ export class InDoubt extends AppError {
   }
 }
 
-/**
- * Stores accepted runs in batches. If a connection breaks during a commit, the outcome is found out before the caller
- * gets an answer; a run that was refused can never appear later.
- */
+/** Stores accepted runs in batches. If a commit's connection breaks, finds out its outcome; a refused run never appears. */
 export class Acceptor {
   readonly #parts: AcceptorParts;
   readonly #accepts: Batcher<AcceptedRun, void>;
   readonly #refusals: Batcher<AcceptedRun, Set<string>>;
+  /** How many runs are in doubt, and whether the log has a warning about them. */
   #doubts = 0;
-  /** Whether the log has a warning about them. */
-  #isTold = false;
+  #hasWarned = false;
   readonly #waiting = new Set<Waiting>();
   #isDraining = false;
   #isStopping = false;
@@ -126,7 +123,7 @@ export class Acceptor {
     return await this.#answer(this.#refusable(run), writing, stored, ({ kind }) => kind === stored.kind);
   }
 
-  /** Tells callers whose runs are in doubt at once, and others within a second, before their connections are cut. */
+  /** Answers callers whose runs are in doubt at once, and others within a second, before their connections are closed. */
   startDraining(): void {
     this.#isDraining = true;
     for (const waiting of this.#waiting) if (waiting.isInDoubt) waiting.giveUp();
@@ -193,35 +190,28 @@ export class Acceptor {
   }
 
   async #settle({ runId, ask }: Doubted): Promise<boolean> {
+    const { clock, log } = this.#parts;
     this.#doubts += 1;
     try {
       if (this.#isStopping) return false;
       const isStored = await retry(ask, {
-        clock: this.#parts.clock,
+        clock,
         delayMs: () => ASK_AGAIN_MS,
         shouldRetry: (error) => {
-          this.#warn(error, runId);
+          const text = "unclear whether a run was stored; checking until the storage answers";
+          // Once, because each run in doubt is checked four times a second.
+          if (!this.#hasWarned) log.warn({ err: error, runId }, text);
+          this.#hasWarned = true;
           return !this.#isStopping;
         },
       });
       return isStored ?? false;
     } finally {
       this.#doubts -= 1;
-      if (this.#doubts === 0) this.#reassure();
+      if (this.#doubts === 0 && this.#hasWarned && !this.#isStopping) {
+        this.#hasWarned = false;
+        log.info("all runs in doubt are resolved");
+      }
     }
-  }
-
-  /** Logged once, because each run in doubt is checked four times a second. */
-  #warn(error: unknown, runId: string): void {
-    if (this.#isTold) return;
-    this.#isTold = true;
-    const text = "unclear whether a run was stored; checking until the storage answers";
-    this.#parts.log.warn({ err: error, runId }, text);
-  }
-
-  #reassure(): void {
-    if (!this.#isTold || this.#isStopping) return;
-    this.#isTold = false;
-    this.#parts.log.info("all runs in doubt are resolved");
   }
 }

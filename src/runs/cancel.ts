@@ -1,11 +1,13 @@
 import { type Clock, pause } from "../kit/clock.ts";
-import { AppError, errorBody } from "../model/errors.ts";
+import { AppError } from "../model/errors.ts";
 import { endRun, isFinal, type Run, type RunKey, RunTally } from "../model/run.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
+import { deliveryOf } from "./ended-run.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
+import { respondError } from "./response.ts";
 
-/** A run on its way from the store to a replica arrives very soon. */
+/** A run that is neither queued nor known here is on its way from the store to a replica. */
 const TRIES = 20;
 const TRY_MS = 50;
 
@@ -83,29 +85,17 @@ export class Canceller {
     const { store, clock, target, onDeliveries } = this.#parts;
     const { id, appNumber, webhookEndpoint: url } = run;
     const now = clock.now();
-    const body = Buffer.from(errorBody(error, id));
-    const contentType = "application/json";
-    const statusCode = state === "cancelled" ? null : error.status;
+    const response = respondError(id, error);
+    const { body: bytes, contentType, status } = response;
+    const statusCode = state === "cancelled" ? null : status;
+    const webhook = url === null ? null : { endpoint: url, sealedSecret: payload?.sealedSecret ?? null };
     const isKept = target(appNumber)?.config.deployment.recordPayloads !== "none";
     const hasEnded = await store.claims.endQueued({
       appNumber,
       id,
       run: endRun(run, { state, statusCode, errorCode: error.code, errorMessage: error.message }, now),
-      result: isKept ? { bytes: body, contentType } : null,
-      delivery:
-        url === null
-          ? null
-          : {
-              id,
-              appNumber,
-              url,
-              contentType,
-              runStatus: error.status,
-              body,
-              sealedSecret: payload?.sealedSecret ?? null,
-              nextAt: now,
-              createdAt: now,
-            },
+      result: isKept ? { bytes, contentType } : null,
+      delivery: webhook && deliveryOf(run, webhook, response, now),
     });
     if (hasEnded) this.ended.add(appNumber, state);
     if (hasEnded && url !== null) onDeliveries();

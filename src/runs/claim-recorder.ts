@@ -7,7 +7,7 @@ import { RunTally } from "../model/run.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
 import type { ReleasedClaim } from "../store/runs/claims.ts";
 import type { Store } from "../store/store.ts";
-import { deliveryOf, payloadOf } from "./ended-run.ts";
+import { deliveryOf, payloadOf, wholeResponse } from "./ended-run.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
 
@@ -23,7 +23,7 @@ export type ClaimRecorderParts = {
 };
 
 const BATCH = 256;
-/** One statement's share; apps take turns, so that large results of one do not delay the ends of others' runs. */
+/** The limits of a statement; apps take turns, so that large results of one do not delay the others. */
 const ENDS = {
   maxItems: BATCH,
   maxWeight: 2 * 1024 * 1024,
@@ -38,11 +38,11 @@ const REMAKE_MS = 20 * 60 * 1000;
 export const MAX_UNSTORED_BYTES = 64 * 1024 * 1024;
 
 /**
- * Records the ends of runs that were stored before they ended. Final state, result and delivery are one write, which is
- * refused if another service has claimed the run since. A run whose replica or service died is requeued instead.
+ * Records the ends of claimed runs. Final state, result and delivery are one write, which is refused if another service
+ * has claimed the run since. A run whose replica or service died is requeued instead.
  */
 export class ClaimRecorder implements RunRecorder {
-  /** Runs whose end is stored, by state. */
+  /** Runs whose end is stored. */
   readonly ended = new RunTally();
   readonly #parts: ClaimRecorderParts;
   readonly #finished: Batcher<FinishedClaim, Set<string>>;
@@ -142,7 +142,9 @@ export class ClaimRecorder implements RunRecorder {
     const { result: bytes = null, contentType = null } = payload ?? {};
     const blob = large?.isLarge(bytes) ? await large.put(bytes) : undefined;
     const result = payload && { bytes: blob ? null : bytes, blob, contentType };
-    let delivery = run.request.webhook ? await deliveryOf(run, end, clock.now()) : null;
+    const { id, target, webhook } = run.request;
+    const key = { id, appNumber: target.appNumber };
+    let delivery = webhook && deliveryOf(key, webhook, await wholeResponse(run, end), clock.now());
     const body = delivery?.body ?? null;
     if (delivery && large?.isLarge(body)) {
       const bodyBlob = (body === bytes ? blob : undefined) ?? (await large.put(body));

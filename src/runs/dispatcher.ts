@@ -29,7 +29,7 @@ export type DispatcherParts = {
   readonly target: (appNumber: number) => RunTarget | null;
   /** The target of runs that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
-  /** Which apps this service owns; null if it is the only one. */
+  /** Null if this is the only service. */
   readonly owners: Pick<Owners, "holderOf" | "mayClaim" | "sync" | "lookAfter"> | null;
   /** Ends the queued runs of those of the apps that are deleted. */
   readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
@@ -47,13 +47,13 @@ class Backlog {
   isClaiming = false;
   /** Whether the store may hold more. */
   hasMore = false;
-  /** A claim may have succeeded though it failed here: some runs may be claimed without this process knowing. */
+  /** A claim that failed here may have succeeded in the store. */
   isInDoubt = false;
-  /** Monotonic; nothing is claimed until then, because the arguments of the next run could not be read. */
+  /** Monotonic; no claims until then, because the arguments of the next run could not be read. */
   restsUntil = 0;
 }
 
-/** How often a backlog without room is checked, if nothing else triggers it. */
+/** How often a backlog without room is checked again. */
 const LOOK_MS = 1_000;
 /** How often the store's claimed and queued runs are compared with the state here. */
 const REVIEW_MS = 60_000;
@@ -65,8 +65,8 @@ const MAX_INTERRUPTIONS = 20;
 const REST_MS = 1_000;
 
 /**
- * Takes accepted runs from the store to the replicas, each app's in order of arrival and as many as its slots have room
- * for. It claims everything that it takes: the store knows the claimer, and only the claimer may write the end.
+ * Takes accepted runs from the store to the replicas, in order of arrival, as many as an app's slots have room for. It
+ * claims each run in the store, where only the claimer may write the end.
  */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
@@ -94,16 +94,13 @@ export class Dispatcher {
     if (!isAlone) this.#every(LOOK_MS, () => this.#lookForWork());
   }
 
-  /** Claims nothing more; runs in progress go on and stay claimed. */
+  /** Claims nothing more; runs in progress continue and stay claimed. */
   stop(): void {
     this.#isStopping = true;
     for (const timer of this.#timers) timer.cancel();
   }
 
-  /**
-   * Requeues the runs of dead nodes. One at a time: it may wait long for a locked table, and several would take all the
-   * connections that the ends of runs are written with.
-   */
+  /** Requeues the runs of dead nodes. One call at a time: waiting for a locked table, several could use up connections. */
   async recoverDead(): Promise<void> {
     if (this.#isRecovering) return;
     const { store, owner, log } = this.#parts;
@@ -125,7 +122,7 @@ export class Dispatcher {
     this.#pump(appNumber, backlog);
   }
 
-  /** Whether a run may skip the queue because it is empty; the place must be used by `runReserved` or given back. */
+  /** Whether a run may skip the empty queue; its place must be used with `runReserved` or given back. */
   reserve({ appNumber, slots }: RunTarget): boolean {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
@@ -163,12 +160,7 @@ export class Dispatcher {
   /** Executes a run for which a place was reserved. */
   runReserved(request: RunRequest, claim: Claim): void {
     this.#backlog(request.target.appNumber).reserved -= 1;
-    this.#run(request, claim);
-  }
-
-  #run(request: RunRequest, claim: Claim): void {
-    const { executor, recorder } = this.#parts;
-    void this.#hold(executor.executeClaimed(request, claim, null, recorder));
+    void this.#hold(this.#parts.executor.executeClaimed(request, claim, null));
   }
 
   /** Counts a run until its end is recorded. */
@@ -199,13 +191,12 @@ export class Dispatcher {
       void this.#work(appNumber, backlog, () => this.#lookAfter([appNumber]));
       return;
     }
-    // Runs that wait for an earlier version take the place of runs for this one, so that neither piles up.
+    // Runs that wait for an earlier version count too, so that no version's runs pile up.
     const room = target.slots.backlogRoom - backlog.uncounted;
     if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
     if (this.#parts.clock.monotonic() < backlog.restsUntil) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
-    // With many runs waiting, claims many at once: a claim for each of a thousand short runs would cost more than the
-    // runs. A slot that nothing waits for is filled at once.
+    // With many runs waiting, claims many at once: claims of single short runs would cost more than the runs.
     if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
     backlog.hasMore = false;
     void this.#work(appNumber, backlog, () => this.#claim(target, backlog, room));
@@ -233,8 +224,10 @@ export class Dispatcher {
     const { store, owner, log } = this.#parts;
     const unheard = await this.#unheard(appNumber);
     if (unheard.length === 0) return;
-    const { length: count } = unheard;
-    log.warn({ count }, "requeuing claimed runs: the storage's answer to the claim never arrived");
+    log.warn(
+      { count: unheard.length },
+      "requeuing claimed runs: the storage's answer to the claim never arrived",
+    );
     await store.claims.release(unheard.map((claim) => ({ ...claim, owner, isInterruption: false })));
     backlog.hasMore = true;
   }
@@ -249,8 +242,8 @@ export class Dispatcher {
   }
 
   /**
-   * Finds runs that are claimed without being executed, or queued unnoticed: a write that was given up may be done long
-   * after. Runs that are being claimed look the same, so each such app is checked again while nothing is claimed for it.
+   * Finds runs that are claimed but not executed, or queued unnoticed: a write that was given up may be done long after.
+   * Runs that are being claimed look the same, so each such app is checked again when no claim is in progress.
    */
   async #review(): Promise<void> {
     await this.#lookForWork();
@@ -301,7 +294,7 @@ export class Dispatcher {
 
   /** Executes a claimed run, or ends it with `end`. */
   #begin({ run, fence, payload, storedEvents }: ClaimedRun, target: RunTarget, end: Outcome | null): void {
-    const { executor, recorder, owner } = this.#parts;
+    const { executor, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
     const { input, isBare, sealedSecret } = payload;
@@ -310,13 +303,14 @@ export class Dispatcher {
     const http = httpOf(run, input, target.config.limits);
     const caller = callerOf(run);
     const request: RunRequest = { id, target, functionName, body, isBare, ip, caller, webhook, ...http };
-    const again = { attempt, interruptions, createdAt, keyHash: null, storedEvents };
-    const claim: Claim = { owner, fence, isAsync, ...again };
+    const times = { attempt, interruptions, createdAt };
+    const claim: Claim = { owner, fence, isAsync, ...times, keyHash: null, storedEvents };
     // The caller of a sync run was connected to the service that died.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
     const outcome: Outcome | null = isOver ? { kind: "refused", code: "interrupted" } : end;
-    if (outcome) void this.#hold(executor.endClaimed(request, claim, recorder, outcome));
-    else this.#run(request, claim);
+    void this.#hold(
+      outcome ? executor.endClaimed(request, claim, outcome) : executor.executeClaimed(request, claim, null),
+    );
   }
 
   /** One at a time: with a hanging database, queries would pile up. */
@@ -333,7 +327,7 @@ export class Dispatcher {
     if (others.length > 0) await this.#lookAfter(others);
   }
 
-  /** Handles queued runs of apps that are not served here: takes apps without an owner, ends the runs of deleted ones. */
+  /** For apps not served here: takes those without an owner, and ends the runs of deleted ones. */
   async #lookAfter(appNumbers: readonly number[]): Promise<void> {
     await this.#parts.owners?.lookAfter(appNumbers);
     await this.#parts.endOrphans(appNumbers);

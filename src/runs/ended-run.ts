@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { type HttpRequest, isServerRun, packRequest, unpackRequest } from "../model/http-request.ts";
 import type { LimitsConfig } from "../model/app-config.ts";
-import { isFinal, type Payload, type Run } from "../model/run.ts";
-import type { LiveRun, RunEnd, ServerRequest } from "./live-run.ts";
+import { isFinal, type Payload, type Run, type RunKey } from "../model/run.ts";
+import type { LiveRun, RunEnd, ServerRequest, Webhook } from "./live-run.ts";
 import { isBodiless, respondError, type RunResponse, STREAM_TYPE, unwrapResult } from "./response.ts";
 import { AppError, errorBody } from "../model/errors.ts";
 import type { NewDelivery } from "../model/delivery.ts";
@@ -11,7 +11,7 @@ import { allChunks, type Transcript } from "./transcript.ts";
 
 /** The same type, written differently. */
 const PLAIN_STREAM_TYPE = "text/event-stream;charset=utf-8";
-/** The maximum that is parsed at once on the event loop; `…/result` gives larger results. */
+/** The maximum that is parsed on the event loop; `…/result` gives larger results. */
 const MAX_SHOWN_BYTES = 256 * 1024;
 const JSON_TYPE = /^application\/(?:[\w.-]{1,100}\+)?json\s*(?:;|$)/i;
 
@@ -103,21 +103,19 @@ export function plainValue(run: Run, payload: Payload | null): Buffer | null {
   return isServerRun(run) ? asJson(payload) : unwrapResult(payload.result, payload.isBare);
 }
 
-/** The delivery of a run's response to its webhook; throws if its transcript cannot be read now. */
-export async function deliveryOf(run: LiveRun, { response }: RunEnd, now: number): Promise<NewDelivery> {
-  const { id, target, webhook } = run.request;
-  const whole = hasStreamed(run) ? await wholeStream(run, response) : response;
-  return {
-    id,
-    appNumber: target.appNumber,
-    url: webhook?.endpoint ?? "",
-    contentType: whole.contentType,
-    runStatus: whole.status,
-    body: whole.body,
-    sealedSecret: webhook?.sealedSecret ?? null,
-    nextAt: now,
-    createdAt: now,
-  };
+/** What a run's webhook gets; throws if its transcript cannot be read now. */
+export async function wholeResponse(run: LiveRun, { response }: RunEnd): Promise<RunResponse> {
+  return hasStreamed(run) ? await wholeStream(run, response) : response;
+}
+
+/** The delivery of a response to a run's webhook, due now. */
+export function deliveryOf(
+  { id, appNumber }: RunKey,
+  { endpoint: url, sealedSecret }: Webhook,
+  { status: runStatus, contentType, body }: RunResponse,
+  now: number,
+): NewDelivery {
+  return { id, appNumber, url, contentType, runStatus, body, sealedSecret, nextAt: now, createdAt: now };
 }
 
 /** The text of a stream piece by piece, as its caller got it; `error` follows its chunks. */

@@ -15,13 +15,14 @@ const CHAINS = 256;
 /** THE path of a run: every mode hands it to a replica here and learns its one outcome here. */
 export class Executor {
   readonly #parts: RunParts;
-  readonly #recorder: RunRecorder;
+  readonly #lightRecorder: RunRecorder;
+  readonly #claimRecorder: RunRecorder;
   /**
-   * Chains by the end of their ids, each run with its neighbours: a map or a set costs the garbage collector more (see
-   * `CallTable`). Measured: 15 ns a run more than one list in any order, 30 with an array for each chain.
+   * Linked lists by the end of the id: a map or a set costs the garbage collector more (see `CallTable`). Measured: 15 ns
+   * more for each run than a single list, 30 with an array for each chain.
    */
   readonly #chains: (LiveRun | null)[] = Array.from({ length: CHAINS }, () => null);
-  /** Runs that are being stored as this service's: they may be stored already, but are not executed yet. */
+  /** Runs that are being stored, or are stored, as this service's, and are not executed yet. */
   readonly #expected = new Set<string>();
   /** Notified when that run begins. */
   readonly #awaited = new Map<string, Condition>();
@@ -34,18 +35,19 @@ export class Executor {
     run.after = null;
   };
 
-  /** `recorder` writes the ends of runs that are not stored before they end. */
-  constructor(parts: RunParts, recorder: RunRecorder) {
+  /** The recorders write the ends of light runs, and of runs that are stored before they end. */
+  constructor(parts: RunParts, lightRecorder: RunRecorder, claimRecorder: RunRecorder) {
     this.#parts = parts;
-    this.#recorder = recorder;
+    this.#lightRecorder = lightRecorder;
+    this.#claimRecorder = claimRecorder;
   }
 
   /** Starts a run; its reader may learn its end before this returns. */
   execute(request: RunRequest, reader: RunReader): LiveRun {
-    return this.#start(new LiveRun(request, this.#parts, reader, this.#recorder, null, this.#forget));
+    return this.#start(new LiveRun(request, this.#parts, reader, this.#lightRecorder, null, this.#forget));
   }
 
-  /** A run is about to be stored as this service's: expected until it is executed or ended here, or `unexpect` is called. */
+  /** A run is about to be stored as this service's; expected until it is executed, ended, or `unexpect` is called. */
   expect(id: string): void {
     this.#expected.add(id);
   }
@@ -56,19 +58,14 @@ export class Executor {
   }
 
   /** Starts a run that is stored already. */
-  executeClaimed(
-    request: RunRequest,
-    claim: Claim,
-    reader: RunReader | null,
-    recorder: RunRecorder,
-  ): LiveRun {
+  executeClaimed(request: RunRequest, claim: Claim, reader: RunReader | null): LiveRun {
     this.#expected.delete(request.id);
-    return this.#start(new LiveRun(request, this.#parts, reader, recorder, claim, this.#forget));
+    return this.#start(new LiveRun(request, this.#parts, reader, this.#claimRecorder, claim, this.#forget));
   }
 
   /** Ends a run that is in the store without executing it. */
-  endClaimed(request: RunRequest, claim: Claim, recorder: RunRecorder, outcome: Outcome): LiveRun {
-    const run = new LiveRun(request, this.#parts, null, recorder, claim, this.#forget);
+  endClaimed(request: RunRequest, claim: Claim, outcome: Outcome): LiveRun {
+    const run = new LiveRun(request, this.#parts, null, this.#claimRecorder, claim, this.#forget);
     this.#expected.delete(request.id);
     this.#enter(run);
     run.call.enqueuedAt = this.#parts.clock.monotonic();

@@ -10,28 +10,22 @@ import type { Transcript } from "./transcript.ts";
 import { payloadOf } from "./ended-run.ts";
 import type { LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
 
-/** What is stored of an ended run, with a stream's transcript for readers that ask before that. */
+/** What is stored of an ended run; readers that come earlier get a stream's transcript from memory. */
 export type JournalEntry = EndedRun & { readonly transcript: Transcript | null };
 
 /** A run that waits to be stored. */
 type Waiting = Pick<JournalEntry, "run" | "payload" | "transcript">;
 
-/** Packed entries: as objects they would reach the old generation, 3.5 MB each time; p99 fell from 7.0 to 5.8 ms. */
+/** Packed, because objects would reach the old generation, 3.5 MB each time; p99 fell from 7.0 to 5.8 ms. */
 type Block = {
   readonly ended: EndedBatch;
   readonly payloadBytes: number;
   readonly transcripts: readonly { readonly id: string; readonly transcript: Transcript }[];
 };
 
-/**
- * Entries per block. Measured at 32 connections (24 rounds) against 240: 60 gave 0.97 times the calls; 1,000 gave 1.03
- * times, but a p99 of 5.4 instead of 5.0 ms.
- */
+/** Measured at 32 connections against 240: 60 gave 0.97 times the calls; 1,000 gave 1.03, but a p99 of 5.4, not 5.0 ms. */
 const BLOCK_ROWS = 250;
-/**
- * The longest delay before a record is written. A commit costs 0.7 ms whatever its size, time that callers lack on two
- * cores. At 32 connections it gave 1.03 to 1.07 times the calls of 50 ms (30 rounds).
- */
+/** A commit of any size costs callers 0.7 ms on two cores. At 32 connections, 1.03 to 1.07 times the calls of 50 ms. */
 const FLUSH_MS = 80;
 /** Written early when this many wait, the most that one write may have. */
 const FLUSH_ROWS = 4_000;

@@ -24,12 +24,9 @@ export type LargePayloadsParts = {
 export const LARGE_BYTES = 1024 * 1024;
 /** The maximum of any body; a row with a larger number is wrong. */
 const MAX_BYTES = 2 ** 31 - 1;
-/** Pieces are handed over, hashed and written one after the other, so that a large payload delays nothing else. */
+/** Hashed and written in pieces of this size, so that a large payload delays nothing else. */
 const PIECE_BYTES = 256 * 1024;
-/**
- * A blob is not removed for this long after it was put, because a row is about to name it. If that row cannot be written
- * for 20 minutes, the blob is put again first (`REMAKE_MS` of `claim-recorder.ts`).
- */
+/** A younger blob may be named by a row soon; after 20 minutes it is put again first (`REMAKE_MS` of the recorder). */
 const YOUNG_MS = 60 * 60 * 1000;
 const COLLECT_MS = 15 * 60 * 1000;
 const NAMES_AT_ONCE = 1_000;
@@ -38,9 +35,8 @@ const NO_BLOB = "0".repeat(64);
 const PROBE_MS = 2_000;
 
 /**
- * Large inputs, results and bodies of webhooks, in the blob store that the nodes share: a blob is durable before the row
- * that names it is written, and removed when no row does. Requests to a silent store are aborted after 4.25 s, and refused
- * at once while it stays silent.
+ * Large payloads in the blob store that the nodes share: a blob is durable before the row that names it is written, and
+ * removed when no row does. Requests to a silent store are aborted after 4.25 s, and refused while it stays silent.
  */
 export class LargePayloads {
   readonly #parts: LargePayloadsParts;
@@ -73,7 +69,6 @@ export class LargePayloads {
     this.#timer = this.#parts.clock.every(COLLECT_MS, () => void this.collect());
   }
 
-  /** Aborts what is in progress. */
   async stop(): Promise<void> {
     this.#timer?.cancel();
     this.#breaker.stop();
@@ -100,7 +95,13 @@ export class LargePayloads {
   async read({ hash, bytes }: PayloadBlob): Promise<Buffer | null> {
     try {
       if (bytes > MAX_BYTES) throw new BlobDamaged(hash, this.#parts.blobs.place);
-      return await this.#ask((signal) => this.#whole(hash, bytes, signal));
+      return await this.#ask(async (signal) => {
+        const whole = Buffer.allocUnsafeSlow(bytes);
+        let at = 0;
+        for await (const piece of this.#parts.blobs.open(hash, { bytes, signal }))
+          at += piece.copy(whole, at);
+        return whole;
+      });
     } catch (error) {
       if (!isGone(error)) throw error;
       await this.#ask(() => this.#parts.place.check());
@@ -142,13 +143,6 @@ export class LargePayloads {
     }
   }
 
-  async #whole(hash: string, bytes: number, signal: AbortSignal): Promise<Buffer> {
-    const whole = Buffer.allocUnsafeSlow(bytes);
-    let at = 0;
-    for await (const piece of this.#parts.blobs.open(hash, { bytes, signal })) at += piece.copy(whole, at);
-    return whole;
-  }
-
   async #ask<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
     const { signal } = this.#giveUp;
     return await this.#breaker
@@ -176,19 +170,13 @@ function unavailable(cause: unknown): AppError {
 const KEY = "payloads_mark";
 const NOTE = "mark";
 
-/**
- * The place of large payloads, marked when this installation first stored some there. A place without the mark is a
- * different one, like an unmounted folder or a wrong bucket: payloads that are missing there are not lost.
- */
+/** The place of large payloads, with a mark: without it, it is an unmounted folder or a wrong bucket, and nothing is lost. */
 export type PayloadPlace = {
   /** Throws if the mark is missing. */
   check(): Promise<void>;
 };
 
-export async function openPayloadPlace(
-  blobs: BlobStore,
-  { meta }: Pick<Store, "meta">,
-): Promise<PayloadPlace> {
+export async function openPayloadPlace(blobs: BlobStore, { meta }: Store): Promise<PayloadPlace> {
   let mark = await meta.get(KEY);
   if (mark === null) {
     const value = randomUUID();
@@ -215,9 +203,8 @@ const LOST: Outcome = {
 };
 
 /**
- * Claimed runs in their order, with arguments read from blobs, or the outcome of a run that cannot be executed. If the
- * blob store does not answer, that run and all later ones are requeued: held here, they could be neither cancelled nor
- * executed by a node that reaches it.
+ * Claimed runs in order, with arguments from blobs, or the outcome of a run that cannot be executed. If the blob store does
+ * not answer, that run and later ones are requeued: held here, no call could cancel them and no other node execute them.
  */
 export async function* withInputs(
   runs: readonly ClaimedRun[],

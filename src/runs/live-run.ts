@@ -3,17 +3,9 @@ import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun, type Run, type RunCaller, type RunState, type TranscriptPart } from "../model/run.ts";
-import { Call, GRANT_BYTES } from "../replicas/call.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
-import type {
-  CallReader,
-  Chunk,
-  Conversation,
-  ConversationEnd,
-  HttpCallRequest,
-  ResponseFlow,
-  ResponseSink,
-} from "../replicas/call.ts";
+import { Call, type CallReader, type Chunk, GRANT_BYTES, type HttpCallRequest } from "../replicas/call.ts";
+import type { Conversation, ConversationEnd, ResponseFlow, ResponseSink } from "../replicas/call.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
@@ -111,7 +103,7 @@ export class LiveRun implements CallReader {
   #owedBytes = 0;
   #settled: Condition | null = null;
   #isSettled = false;
-  /** Its neighbours in the executor's list. */
+  // Its neighbours in the executor's list.
   before: LiveRun | null = null;
   after: LiveRun | null = null;
   isStream = false;
@@ -148,7 +140,7 @@ export class LiveRun implements CallReader {
     return this.claim?.isAsync ?? false;
   }
 
-  /** Cancels the run. The reader learns it at once; the slot becomes free when the code has stopped. */
+  /** The reader gets the end at once; the slot becomes free when the code has stopped. */
   cancel(): void {
     this.abandon({ kind: "cancelled" });
   }
@@ -157,7 +149,7 @@ export class LiveRun implements CallReader {
     this.request.target.slots.abandon(this.call, outcome);
   }
 
-  /** The caller has gone: cancels a run that still waits; one that has started goes on. */
+  /** The caller has gone: cancels a run that still waits; a started one continues. */
   detach(): void {
     if (this.call.holder === null) this.cancel();
   }

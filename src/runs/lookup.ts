@@ -47,7 +47,6 @@ export class RunLookup {
     this.#parts = parts;
   }
 
-  /** Whether the run is in progress here. */
   isLive(id: string): boolean {
     return this.#parts.executor.find(id) !== undefined;
   }
@@ -57,17 +56,14 @@ export class RunLookup {
     return this.#parts.executor.find(id)?.request.target.config ?? null;
   }
 
-  /** Whether the run is in progress here. A run that has ended here is stored when it resolves. */
+  /** Whether the run is in progress here; one that has ended here is stored when it resolves. */
   async holds({ appNumber, id }: RunKey): Promise<boolean> {
     if (this.#parts.executor.find(id)?.request.target.appNumber === appNumber) return true;
     if (this.#parts.journal.find(appNumber, id)) await this.#parts.journal.settle();
     return false;
   }
 
-  /**
-   * Null if there is no such run, or `maySee` is false for it. `makeRoom` is called before a result is read or copied and
-   * may throw; null if the result is not wanted.
-   */
+  /** Null without such a run, or if `maySee` is false. `makeRoom` precedes reading a result; null if none is wanted. */
   async find(
     key: RunKey,
     makeRoom: MakeRoom | null = () => {},
@@ -120,22 +116,12 @@ export class RunLookup {
   /** Resolves when a run that is not in progress here may have changed, or when the signal aborts. */
   async #moved(run: Run, signal: AbortSignal): Promise<void> {
     for (let gapMs = POLL_MS; !signal.aborted; gapMs = Math.min(gapMs * POLL_GROWTH, MAX_POLL_MS)) {
-      await this.#begun(run.id, gapMs, signal);
+      const gap = AbortSignal.timeout(Math.round(gapMs));
+      await this.#parts.executor.begun(run.id, AbortSignal.any([signal, gap]));
       // Another node may execute it and have stored more of its transcript.
       if (run.state !== "queued" || this.isLive(run.id)) return;
       if ((await this.#parts.store.runs.find(run))?.state !== run.state) return;
     }
-  }
-
-  /** Resolves when the run starts here, or after `atMostMs`. */
-  async #begun(id: string, atMostMs: number, signal: AbortSignal): Promise<void> {
-    const patience = new AbortController();
-    const giveUp = (): void => patience.abort();
-    const timer = setTimeout(giveUp, atMostMs).unref();
-    signal.addEventListener("abort", giveUp);
-    await this.#parts.executor.begun(id, patience.signal);
-    clearTimeout(timer);
-    signal.removeEventListener("abort", giveUp);
   }
 
   /** The run once it has ended, or its current state when the signal aborts. */

@@ -1,6 +1,6 @@
 import { writeAscii } from "../kit/bytes.ts";
 import { AppError, noSuchFunction, errorBody } from "../model/errors.ts";
-import type { Misfit, Outcome, Responded } from "../model/outcome.ts";
+import type { Misfit, Outcome } from "../model/outcome.ts";
 
 /** The HTTP response to a run, byte for byte as a sync caller gets it. */
 export type RunResponse = {
@@ -29,19 +29,17 @@ const BODILESS = new Set([204, 205, 304]);
 /** The response for an outcome; `isBare`: without the envelope. */
 export function respond(runId: string, outcome: Outcome, isBare: boolean): RunResponse {
   if (outcome.kind === "streamed") return STREAMED;
-  if (outcome.kind === "responded") return asResponded(outcome);
+  if (outcome.kind === "responded") {
+    // A large body was only sent to its caller.
+    const body = outcome.body ?? EMPTY;
+    const contentType = outcome.contentType ?? (body.length > 0 ? UNKNOWN_TYPE : null);
+    return { status: outcome.status, contentType, body, headers: NO_HEADERS, error: null };
+  }
   if (outcome.kind !== "returned") return respondError(runId, errorOf(outcome));
   const { status, json, runMs } = outcome;
   if (BODILESS.has(status)) return { ...SUCCESS, status, contentType: null };
   const body = isBare ? json : envelope(runId, json, runMs);
   return { status, contentType: JSON_TYPE, body, headers: NO_HEADERS, error: null };
-}
-
-/** The response of the app's own server; a large body was only sent to its caller. */
-function asResponded({ status, contentType, body }: Responded): RunResponse {
-  const bytes = body ?? EMPTY;
-  const type = contentType ?? (bytes.length > 0 ? UNKNOWN_TYPE : null);
-  return { status, contentType: type, body: bytes, headers: NO_HEADERS, error: null };
 }
 
 /** The response to a failed run, or to a request that never became one. */
@@ -111,12 +109,10 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "re
     case "no_function":
       return noSuchFunction(outcome.functions);
     case "died":
-      if (outcome.isOutOfMemory)
-        return new AppError("out_of_memory", {
-          message: `The app's process ran out of memory: ${outcome.detail}.`,
-        });
-      return new AppError("app_crashed", {
-        message: `The app's process ended before it answered (${outcome.detail}).`,
+      return new AppError(outcome.isOutOfMemory ? "out_of_memory" : "app_crashed", {
+        message: outcome.isOutOfMemory
+          ? `The app's process ran out of memory: ${outcome.detail}.`
+          : `The app's process ended before it answered (${outcome.detail}).`,
       });
     case "broken":
       return new AppError("bad_app_response", { message: outcome.message });

@@ -10,21 +10,18 @@ const SHORT_BYTES = 64;
 
 /** Most ticks of a stream fit, and a page is cheap to keep. */
 const SCRATCH_BYTES = 4096;
-
 /** 1 MiB of scratch buffers. */
 const MAX_SPARE_SCRATCHES = 256;
-
 /** Scratch buffers that no stream writes to; shared, because most of ten thousand open streams are idle. */
 const spareScratches: Buffer[] = [];
 const EMPTY = Buffer.alloc(0);
 
-/** What `sse` in an app's configuration says: "auto" passes complete SSE text on, "wrap" never does. */
+/** `sse` of an app's configuration: "auto" forwards complete SSE text as it is, "wrap" never does. */
 export type SseMode = "auto" | "wrap";
 
 /**
- * Gathers the messages of one tick as SSE text, in one buffer. Each chunk is one message, `data: <chunk>` and a blank
- * line; nothing in it becomes another field or message. CRLF, CR and LF inside it each begin a further `data:` line, which
- * a parser joins with LF: "a\r\nb" arrives as "a\nb". A parser dispatches an empty chunk with empty data.
+ * Gathers the messages of one tick as SSE text, in one buffer. Each chunk is one message and never another field. CRLF, CR
+ * and LF in it begin a further `data:` line, which a parser joins with LF. An empty chunk is dispatched with empty data.
  */
 export class SseBuffer {
   readonly #isAuto: boolean;
@@ -168,10 +165,7 @@ function countBreaks(bytes: Buffer): number {
 
 const FIELDS = ["data:", "event:", "id:", "retry:", ":"].map((name) => Buffer.from(name));
 
-/**
- * Whether text may be sent as it is: LF only, a blank line at the end, every other line a field or a comment,
- * and a `data:` line in each block, so that each block is a message. Blank lines in a row make no block.
- */
+/** Whether text may be sent as it is: LF only, a blank line at the end, only fields and comments, `data:` in each block. */
 function isCompleteSse(bytes: Buffer): boolean {
   const { length } = bytes;
   // True for nearly every chunk that is not SSE text.

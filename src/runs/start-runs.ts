@@ -29,41 +29,33 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly webhookAllow: AddressRanges;
-    /** This process, and earlier ones on its data directory. */
     readonly ownership: Ownership;
-    /** Which apps are this service's; null if it is the only one. */
+    /** Null if this is the only service. */
     readonly owners: Owners | null;
     readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
-    /** What file runs get from their apps. */
     readonly fileContext: FileContext;
-    /** The service's own interpreter. */
     readonly python: Interpreter;
-    /** Where large payloads are; null if all are in the database. */
+    /** Null if all payloads are in the database. */
     readonly payloadBlobs: BlobStore | null;
   };
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const { store, log, clock, target, reserve, owners } = parts;
-  const begin = <Part extends { stop(): Promise<void> | void }>(
-    name: string,
-    make: () => Part,
-  ): Promise<Part> => life.start(name, make, (started) => started.stop());
   const { owner, predecessors } = parts.ownership;
-  // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date neither delays nor repeats one.
+  // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date delays and repeats none.
   const steadyClock = steady(clock);
   const isFirst = (): boolean => owners?.isFirst ?? true;
   const { payloadBlobs: blobs } = parts;
   const place = blobs && (await openPayloadPlace(blobs, store));
-  const large = await life.start(
+  const large = await life.begin(
     "large payloads",
     () => blobs && place && new LargePayloads({ ...parts, blobs, place, isFirst }),
-    async (started) => await started?.stop(),
   );
   large?.start();
   const basics = { ...parts, steadyClock, large, owner };
   const signingSecrets = new SigningSecrets(parts);
-  const deliverer = await begin(
+  const deliverer = await life.begin(
     "deliverer",
     () => new Deliverer({ ...basics, secrets: signingSecrets, allow: parts.webhookAllow }),
   );
@@ -79,16 +71,16 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     (started) => started.settle(),
   );
   const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
-  const recorder = await begin(
+  const recorder = await life.begin(
     "ends of runs",
     () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased }),
   );
   // Stopped before the recorders, which wait for it: only when it stops does it give up on storage that does not answer.
-  const partWriter = await begin("transcripts", () => new PartWriter(store, log, clock, reserve));
+  const partWriter = await life.begin("transcripts", () => new PartWriter(store, log, clock, reserve));
   const partReader = new PartReader(store, clock);
-  const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder);
+  const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder, recorder);
   const lookup = new RunLookup({ executor, journal, store, partReader, large });
-  const fileRuns = await begin(
+  const fileRuns = await life.begin(
     "file runs",
     () =>
       new FileRuns({
@@ -98,7 +90,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         context: parts.fileContext,
       }),
   );
-  const cancelFile = (runId: string): boolean => fileRuns.cancel(runId);
+  const cancelFile = (runId: string) => fileRuns.cancel(runId);
   const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
   const dispatcher = new Dispatcher({
     ...basics,
@@ -109,9 +101,9 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   });
   await dispatcher.start();
   deliverer.start();
-  const sweeper = await begin("sweeper", () => new Sweeper({ ...parts, isFirst }));
+  const sweeper = await life.begin("sweeper", () => new Sweeper({ ...parts, isFirst }));
   sweeper.start();
-  const submitter = await begin(
+  const submitter = await life.begin(
     "submitter",
     () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
   );

@@ -22,17 +22,16 @@ type SubmitterParts = Pick<
 /** A key and the fingerprint of its call, hashed. */
 export type RunKeyMark = { readonly keyHash: Uint8Array; readonly fingerprint: Uint8Array };
 
+/** Whether the key was new, or used before for the same call or a different one. */
 export type Keyed =
   | { readonly kind: "accepted" }
-  /** The key was used for this run. */
   | { readonly kind: "same"; readonly runId: string }
-  /** The key was used for a different call. */
   | { readonly kind: "different" };
 
 const KEY_KEPT_MS = 24 * 3600 * 1000;
 const NO_ROOM = "The results of earlier runs of this app could not be stored yet; try again shortly.";
 
-/** Accepts runs: each is stored durably before its caller is told. */
+/** Accepts runs: each is stored durably before its caller gets an answer. */
 export class Submitter {
   readonly #parts: SubmitterParts;
   readonly #acceptor: Acceptor;
@@ -73,7 +72,7 @@ export class Submitter {
       this.#parts.executor.unexpect(request.id);
       return keyed;
     }
-    return { ...keyed, live: this.#begin(request, claim, reader) };
+    return { ...keyed, live: this.#parts.executor.executeClaimed(request, claim, reader) };
   }
 
   /** Stores and executes a run whose caller or webhook may ask for the result later. */
@@ -81,7 +80,7 @@ export class Submitter {
     const { claim, accepted } = this.#toExecute(request, null);
     const accepting = this.#asOurs(request.id, this.#acceptor.accept(accepted));
     await this.#orEnd(accepting, () => this.#interrupt(request, claim));
-    return this.#begin(request, claim, reader);
+    return this.#parts.executor.executeClaimed(request, claim, reader);
   }
 
   /** Stores a run that the caller executes. `end` is called if it was refused in doubt but turns out to be stored. */
@@ -96,7 +95,7 @@ export class Submitter {
     const { id } = run.request;
     if (reserve.refusal !== null) return false;
     const recordedBy = run.claim ? recorder : lightRecorder;
-    // Holds what happens meanwhile, until it is known who is to get it.
+    // Holds events until it is known who gets them.
     const held = new HeldRun();
     run.handTo(held, held);
     const claim = { ...(run.claim ?? this.#claim(false)), isAsync: true, createdAt: run.createdAt };
@@ -167,12 +166,7 @@ export class Submitter {
     return { claim, accepted: { run, payload, owner: this.#parts.owner } };
   }
 
-  #begin(request: RunRequest, claim: Claim, reader: RunReader): LiveRun {
-    const { executor, recorder } = this.#parts;
-    return executor.executeClaimed(request, claim, reader, recorder);
-  }
-
-  /** Ends a run that turns out to be stored after its caller was told that this is in doubt. */
+  /** Calls `end` for a run that turns out to be stored after its caller got `in_doubt`. */
   async #orEnd<Result>(accepting: Promise<Result>, end: () => void): Promise<Result> {
     return await accepting.catch((error: unknown) => {
       if (error instanceof InDoubt) void error.settled.then((isStored) => isStored && end());
@@ -181,8 +175,7 @@ export class Submitter {
   }
 
   #interrupt(request: RunRequest, claim: Claim): void {
-    const { executor, recorder } = this.#parts;
-    executor.endClaimed(request, claim, recorder, { kind: "refused", code: "interrupted" });
+    this.#parts.executor.endClaimed(request, claim, { kind: "refused", code: "interrupted" });
   }
 
   /** Registers a run as claimed before it is stored, so that the dispatcher does not requeue it. */
@@ -196,7 +189,7 @@ export class Submitter {
     });
   }
 
-  /** A recorder that waits until it is known whether the run is stored. */
+  /** Waits until it is known whether the run is stored. */
   #whenKnown({ settled }: InDoubt, claim: Claim, otherwise: RunRecorder): RunRecorder {
     const { executor, recorder } = this.#parts;
     const record = async (run: LiveRun, end: RunEnd): Promise<void> => {
@@ -208,7 +201,7 @@ export class Submitter {
     return { record: (run, end) => void record(run, end) };
   }
 
-  /** Keeps later runs from being dispatched before this one. */
+  /** Prevents later runs from being dispatched before this one. */
   async #arriving<Result>(appNumber: number, accepting: Promise<Result>): Promise<Result> {
     const { dispatcher } = this.#parts;
     dispatcher.expect(appNumber);

@@ -11,9 +11,9 @@ type Attempt = (work: () => Promise<void>) => Promise<void>;
 
 /** Later than any run. */
 const FAR_MS = 2 ** 47;
-/** Rounds without a find before an app is done: its last records are written shortly after its end. */
+/** Rounds that find nothing before an app is done: its last records are written shortly after its end. */
 const QUIET_ROUNDS = 2;
-/** How often other services' deleted apps are checked; within this time the deleting service has found their files. */
+/** How often other services' deleted apps are checked; by then the deleting service has found their files. */
 const LOOK_MS = 3600 * 1000;
 
 /** Removes what deleted apps have left in the database, except what unfinished runs still need. */
@@ -100,11 +100,11 @@ const EVERY_MS = 10_000;
 /** Rows per statement: few, so that no 202 waits long for the database. */
 const STEP = 200;
 const REST_MS = 20;
-/** Free pages that stay for the next writes; a file that shrinks and grows all the time would cost more. */
+/** Free pages kept for the next writes; shrinking and growing the file would cost more. */
 const KEPT_FREE_BYTES = 8 * 1024 * 1024;
 /** Bytes moved per step, about 5 ms of the writer. */
 const GIVE_BACK_BYTES = 512 * 1024;
-/** Normally the log has a few megabytes; at this size a long read keeps it from being folded. */
+/** Normally the log has a few megabytes; at this size, a long read prevents folding it. */
 const MAX_LOG_BYTES = 32 * 1024 * 1024;
 const DAY_MS = 24 * 3600 * 1000;
 const KEY_MS = DAY_MS;

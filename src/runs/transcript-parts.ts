@@ -10,14 +10,14 @@ import { AppError } from "../model/errors.ts";
 
 const HEADER_BYTES = 4;
 const EMPTY = Buffer.alloc(0);
-/** Most streams outgrow it once or twice; ten thousand idle streams hold little. */
+/** Most streams outgrow it once or twice; idle streams hold little. */
 const FIRST_BYTES = 512;
 /** Up to here a loop over the bytes beats the fixed cost of a native copy. */
 const SHORT_BYTES = 64;
 
 /**
- * Gathers chunks as a part of a transcript. Each is four bytes, its length twice and one more for text, and
- * then its bytes. What has been written is never moved within its buffer, so that readers may keep views of it.
+ * Gathers chunks as a part of a transcript: for each, four bytes with twice its length, plus one for text, then its bytes.
+ * Written bytes never move within their buffer, so that readers may keep views of them.
  */
 export class PartBuilder {
   firstEvent = 1;
@@ -48,13 +48,13 @@ export class PartBuilder {
     this.eventCount += 1;
   }
 
-  /** What has been gathered; it stays. */
+  /** The chunks so far, which stay. */
   view(): TranscriptPart {
     const { firstEvent, eventCount } = this;
     return { firstEvent, eventCount, bytes: this.#out.subarray(0, this.#used) };
   }
 
-  /** What has been gathered; the next part follows it. */
+  /** The chunks so far; the next part follows them. */
   take(): TranscriptPart {
     const part = this.view();
     this.firstEvent += this.eventCount;
@@ -96,12 +96,12 @@ export function chunksAfter(
 
 type Waiting = { readonly part: RunPart; readonly settle: (isStored: boolean) => void };
 
-/** Maximum that may wait for a disk that is slower than the generators; more is not kept. */
+/** The maximum that may wait for a slow disk; more is not kept. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 const BATCH_BYTES = 1024 * 1024;
 const RETRY_MS = 1_000;
 
-/** Stores parts of transcripts in the background, waiting ones together; no caller waits for it. */
+/** Stores parts of transcripts in the background, in batches. */
 export class PartWriter {
   readonly #store: Store;
   readonly #reserve: Pick<DiskReserve, "isLow">;

@@ -10,11 +10,11 @@ import { chunksAfter, PartBuilder } from "./transcript-parts.ts";
 /** A run's chunks, to be read again by number, from 1. */
 export type Transcript = {
   /**
-   * Chunks after that number, as many as are at hand; if the first is not the next one, those between are no longer kept.
-   * Waits while there is none and the run goes on; null if there are no more, or the signal aborts.
+   * Available chunks after that number; if the first is not the next one, those between are no longer kept. Waits for one
+   * while the run continues; null if there are no more, or the signal aborts.
    */
   read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null>;
-  /** The same without waiting, of what is in memory; null if the next chunk is not. */
+  /** The same without waiting; null if the next chunk is not in memory. */
   atHand(after: number): readonly NumberedChunk[] | null;
   /** The number of the last chunk; 0 if there is none. */
   last(): Promise<number>;
@@ -35,7 +35,7 @@ export type TranscriptOptions = {
   /** The number of the next chunk; those before are stored already. */
   readonly firstEvent: number;
   readonly store: Store;
-  /** Set if chunks must survive a crash: they are stored within `SEAL_MS`, however few there are. */
+  /** Set if chunks must survive a crash: they are stored within `SEAL_MS`. */
   readonly clock: Clock | null;
   readonly writer: PartWriter;
   readonly reader: PartReader;
@@ -46,7 +46,7 @@ export type TranscriptOptions = {
   readonly isOwed?: () => boolean;
 };
 
-/** The maximum that a stream holds in memory: ten thousand streams hold 160 MB. */
+/** Held in memory by each stream: ten thousand hold 160 MB. */
 const PART_BYTES = 16 * 1024;
 /** Twice a second: a row for each chunk of a slow stream would cost too much. */
 const SEAL_MS = 500;
@@ -104,7 +104,7 @@ export class LiveTranscript implements Transcript {
     return this.#open.eventCount > 0 ? this.#open.view() : (this.#leaving.at(-1) ?? this.#givenUp);
   }
 
-  /** The run gave one plain value, or nothing: it is stored elsewhere, and here for readers that follow. */
+  /** The run gave one plain value, or none: the record stores it, and followers read it here. */
   endPlain(chunk: Pick<Chunk, "isText" | "bytes"> | null): void {
     if (chunk) this.#open.add(chunk);
     this.#isOver = true;
@@ -122,11 +122,12 @@ export class LiveTranscript implements Transcript {
   }
 
   async read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null> {
+    const { isKept, key, reader } = this.#options;
     this.#isFollowed = true;
     for (;;) {
       const held = this.#held();
       const isOlder = after + 1 < held[0]!.firstEvent;
-      const stored = isOlder ? await this.#fromStore(after) : null;
+      const stored = isOlder && isKept ? await reader.next(key, after) : null;
       const part = stored ?? partAfter(held, after);
       if (part) return chunksAfter(part, after);
       if (this.#isOver || signal?.aborted) return null;
@@ -148,11 +149,6 @@ export class LiveTranscript implements Transcript {
   #held(): TranscriptPart[] {
     const givenUp = this.#givenUp ? [this.#givenUp] : [];
     return [...this.#leaving, ...givenUp, this.#open.view()];
-  }
-
-  async #fromStore(after: number): Promise<TranscriptPart | null> {
-    const { isKept, key, reader } = this.#options;
-    return isKept ? await reader.next(key, after) : null;
   }
 
   #sealLater(clock: Clock): Timer {
@@ -179,15 +175,13 @@ export class LiveTranscript implements Transcript {
     const { writer, key, isOwed } = this.#options;
     const isStored = await writer.write(key, part, isOwed?.() ?? true);
     this.#leaving = this.#leaving.filter((other) => other !== part);
-    if (isStored) this.#stored.push({ firstEvent: part.firstEvent, bytes: part.bytes.length });
-    else this.#giveUp(part);
+    const { firstEvent, eventCount } = part;
+    const bytes = part.bytes.length;
+    if (isStored) this.#stored.push({ firstEvent, bytes });
+    else this.#bytes -= bytes;
+    if (!isStored && firstEvent + eventCount === this.#open.firstEvent) this.#givenUp = part;
     await before;
     if (this.isTooLong) await this.#cut();
-  }
-
-  #giveUp(part: TranscriptPart): void {
-    this.#bytes -= part.bytes.length;
-    if (part.firstEvent + part.eventCount === this.#open.firstEvent) this.#givenUp = part;
   }
 
   /** The beginning makes room for the end: readers that reconnect want the latest chunks. */

@@ -1,24 +1,20 @@
 import { GrowingBytes } from "../bytes.ts";
 import { BadResponse, parseFields } from "./fields.ts";
 
-/** The last chunk has come. */
-type ChunksEnd = {
-  readonly trailers: readonly string[];
-  /** What came behind it. */
-  readonly restBytes: number;
-};
+/** After the last chunk, `restBytes` more have arrived. */
+type ChunksEnd = { readonly trailers: readonly string[]; readonly restBytes: number };
 
 const LINE_END = Buffer.from("\r\n");
-/** A size, and what a server may say about a chunk beside it. */
+/** A size with its extensions. */
 const MAX_LINE_BYTES = 4 * 1024;
 const MAX_TRAILER_BYTES = 16 * 1024;
 /** Up to 2^48: no number loses a digit. */
 const SIZE = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
 
-/** Smaller pieces that come together are handed on together: each has a price of its own, and the server sets their size. */
+/** Smaller pieces are passed on together, because each has a cost, and the server decides their size. */
 const LARGE_BYTES = 4 * 1024;
 
-/** Takes a chunked body apart. Holds no more than a line of it. */
+/** Decodes a chunked body. Holds no more than a line of it. */
 export class ChunkedBody {
   readonly #onBody: (bytes: Buffer) => void;
   #state: "size" | "data" | "data-end" | "trailers" = "size";
@@ -26,7 +22,7 @@ export class ChunkedBody {
   #line: Buffer | null = null;
   #trailers: string[] = [];
   #trailerBytes = 0;
-  /** A piece that has not been handed on; with small ones behind it, it is the first of those. */
+  /** A piece that has not been passed on; if small ones follow, it is the first of them. */
   #latest: Buffer | null = null;
   readonly #small = new GrowingBytes();
 
@@ -39,7 +35,7 @@ export class ChunkedBody {
     return this.#state !== "data";
   }
 
-  /** Tells when the body is whole; throws `BadResponse` where it is not what it should be. */
+  /** Null until the body is whole; throws `BadResponse`. */
   feed(data: Buffer): ChunksEnd | null {
     try {
       return this.#read(data);
@@ -104,7 +100,7 @@ export class ChunkedBody {
     }
   }
 
-  /** The line that begins at `at`, with what came of it before; null if it is not whole yet. */
+  /** The line that ends after `at`; null if it is not whole yet. */
   #takeLine(data: Buffer, at: number, found: number): { text: string; next: number } | null {
     const before = this.#line;
     // Its end may have been cut in two.
@@ -117,7 +113,7 @@ export class ChunkedBody {
     const whole = before ? Buffer.concat([before, piece]) : piece;
     if (whole.length > MAX_LINE_BYTES) throw new BadResponse("a line between its chunks is too long");
     if (found === -1) {
-      // A copy: whoever has handed the body on may free what it came in.
+      // A copy, because the buffer that it arrived in may be freed.
       this.#line = whole === piece ? Buffer.from(piece) : whole;
       return null;
     }

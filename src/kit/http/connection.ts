@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
 
-/** Who uses a connection now. */
+/** The current user of a connection. */
 export type ConnectionUser = {
   onOpen(): void;
   onData(data: Buffer): void;
   onDrain(): void;
-  /** It has ended; nothing more comes from it. */
+  /** It has ended. */
   onLost(): void;
 };
 
@@ -29,7 +29,7 @@ export class Connection {
     });
   }
 
-  /** Hands it on: it carries something else than requests from now on. */
+  /** Gives the socket away: it no longer carries requests. */
   detach(): Socket {
     this.socket.off("data", this.#onData);
     this.user = null;
@@ -37,7 +37,7 @@ export class Connection {
   }
 
   readonly #onData = (data: Buffer): void => {
-    // Nobody has asked for anything: not to be trusted with a request.
+    // No request is open: the server cannot be trusted with another one.
     if (this.user) this.user.onData(data);
     else this.socket.destroy();
   };

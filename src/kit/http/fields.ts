@@ -1,16 +1,13 @@
-/** What the other side sent is no valid HTTP response; the text says why, and names nothing that it sent. */
+/** Not a valid HTTP response. The message contains nothing that was received. */
 export class BadResponse extends Error {}
 
-/** The header fields of a response, and what they say of its frame. */
 type Fields = {
   /** Names and values in turn, as they came. */
   readonly headers: readonly string[];
-  /** Null if none is given. */
   readonly length: number | null;
   readonly isChunked: boolean;
-  /** The connection ends with this response. */
+  /** `Connection: close`, and `keep-alive`. */
   readonly isClosing: boolean;
-  /** It does not, says an HTTP/1.0 server. */
   readonly isKept: boolean;
 };
 
@@ -20,7 +17,7 @@ const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
 const CONNECTION = "connection";
 const LENGTH = /^\d{1,15}$/;
 
-/** Reads the lines of a head, without the first; throws `BadResponse` for any that is not plainly right. */
+/** Reads the lines of a head after the first; throws `BadResponse` unless each is plainly right. */
 export function parseFields(lines: readonly string[]): Fields {
   const headers: string[] = [];
   let length: number | null = null;
@@ -31,7 +28,7 @@ export function parseFields(lines: readonly string[]): Fields {
     const colon = line.indexOf(":");
     const name = line.slice(0, colon);
     const value = trimmed(line, colon + 1);
-    // A line that begins with a blank, which once continued the one before, has no name either.
+    // A line that begins with a blank, which once continued the previous one, has no name.
     if (colon < 1 || !NAME.test(name) || BAD_VALUE.test(value))
       throw new BadResponse("one of its headers is malformed");
     headers.push(name, value);
@@ -67,7 +64,7 @@ function isBlank(code: number): boolean {
   return code === 0x20 || code === 0x09;
 }
 
-/** Names and values in turn as the lines of a head; each was checked where it came in. */
+/** Names and values as the lines of a head; they were checked when they arrived. */
 export function fieldLines(headers: readonly string[]): string {
   let text = "";
   for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
@@ -81,7 +78,7 @@ export function fieldPairs(headers: readonly string[]): [string, string][] {
   return pairs;
 }
 
-/** The headers that belong to one connection alone, as it says itself; null where it names none. */
+/** The names in `Connection` headers: they are for one connection alone. Null if there are none. */
 export function namedByConnection(headers: readonly string[]): ReadonlySet<string> | null {
   let named: Set<string> | null = null;
   for (let i = 0; i < headers.length; i += 2) {
@@ -98,13 +95,13 @@ export function namedByConnection(headers: readonly string[]): ReadonlySet<strin
 
 /** Longer than any name, with its port. */
 const MAX_HOST_CHARS = 261;
-/** A name of letters, digits, dashes and underscores between dots, or an address, and perhaps a port. */
+/** A name or an address, and perhaps a port. */
 const HOST = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$/;
 
-/** Callers of one address send the same one with every request, and parsing it costs more than all the rest. */
+/** Most callers send the same host each time, and parsing it costs more than the rest. */
 let latest = "";
 
-/** Whether the value of a Host header is a host, perhaps with a port, and nothing else: links are made of it. */
+/** Whether the value of a Host header is only a host and perhaps a port: links are made of it. */
 export function isHost(value: string): boolean {
   if (value === latest && value !== "") return true;
   const isOne = value.length <= MAX_HOST_CHARS && HOST.test(value) && URL.canParse(`http://${value}/`);
@@ -118,10 +115,7 @@ export function labelBelow(host: string, domain: string): string | null {
   return name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : null;
 }
 
-/**
- * Whether every hop between a caller and this service reads a transfer encoding in the same way.
- * Node's parser takes others before it (`identity, chunked`) and drops them; a proxy in front may not.
- */
+/** Whether all hops read a transfer encoding alike: Node drops others (`identity, chunked`), a proxy may not. */
 export function isPlainlyChunked(value: string, httpVersion: string): boolean {
   return httpVersion === "1.1" && value.trim().toLowerCase() === "chunked";
 }

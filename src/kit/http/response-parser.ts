@@ -6,34 +6,32 @@ export type ResponseHead = {
   readonly status: number;
   /** Names and values in turn, as they came. */
   readonly headers: readonly string[];
-  /** How many bytes the body has; null where only its end tells. */
+  /** The body's bytes; null if only its end tells. */
   readonly length: number | null;
 };
 
-/** Who takes a response as it comes. None of these may throw. */
+/** Gets a response as it arrives. None of these may throw. */
 export type ResponseEvents = {
   /** `100 Continue`. */
   onContinue(): void;
-  /** `101 Switching Protocols`, with what came after it: the connection is no longer HTTP's. Only if that was asked for. */
+  /** `101 Switching Protocols`, with the bytes after it: the connection is no longer HTTP. Only if it was requested. */
   onUpgrade?(head: ResponseHead, rest: Buffer): void;
   onHead(head: ResponseHead): void;
   onBody(bytes: Buffer): void;
-  /** Once, and the last. `isReusable`: the connection may carry another exchange. */
+  /** Once, at the end. `isReusable`: the connection may carry another exchange. */
   onEnd(trailers: readonly string[], isReusable: boolean): void;
 };
 
 const HEAD_END = Buffer.from("\r\n\r\n");
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?$/;
-/** As large as a request's may be, and once more: servers say more than callers. */
+/** Twice a request's maximum: servers send more headers than callers. */
 export const MAX_RESPONSE_HEAD_BYTES = 32 * 1024;
-/** Answers such as `103 Early Hints`, which come before the real one. */
+/** Responses such as `103 Early Hints`, before the real one. */
 const MAX_INTERIM = 16;
 
 /**
- * Reads one HTTP/1 response, strictly: whatever is not plainly right is an error, because two readers who disagree
- * about where a response ends can be made to mix up answers. It holds no more than a head.
- *
- * head → body → done. Throws `BadResponse`; nothing may be fed to it after that.
+ * Reads one HTTP/1 response, strictly, because readers who disagree about its end could mix up answers. Holds no more than
+ * a head. head → body → done. Throws `BadResponse`, after which nothing may be fed to it.
  */
 export class ResponseParser {
   readonly #events: ResponseEvents;
@@ -49,7 +47,7 @@ export class ResponseParser {
   #mayReuse = false;
   #upgrade: ResponseHead | null = null;
 
-  /** `method` is the request's: the answer to HEAD has no body. `mayUpgrade`: the request asks for another protocol. */
+  /** `method` is the request's; `mayUpgrade`: it asks for another protocol. */
   constructor(
     method: string,
     events: ResponseEvents,
@@ -66,7 +64,7 @@ export class ResponseParser {
     return this.#state === "done";
   }
 
-  /** Whether what has come of the body are whole chunks. */
+  /** Whether all chunks so far are whole. */
   get isBetweenChunks(): boolean {
     return this.#state === "chunked" && this.#chunks?.isBetweenChunks === true;
   }
@@ -93,14 +91,14 @@ export class ResponseParser {
         if (rest.length > 0) this.#events.onBody(rest);
         break;
       case "done":
-        // More than the response said: whatever it is, it belongs to no request.
+        // More than the response announced belongs to no request.
         if (rest.length > 0) throw new BadResponse("it sent more than one response");
         break;
       default:
     }
   }
 
-  /** The connection has ended. Throws where that is not the end of the response. */
+  /** The connection has ended. Throws if the response has not. */
   close(): void {
     if (this.#state === "done") return;
     if (this.#state !== "open") {
@@ -110,7 +108,7 @@ export class ResponseParser {
     this.#end([], false);
   }
 
-  /** Takes a head from what came; gives what follows it, null if it is not whole yet. */
+  /** Takes a head; returns the bytes after it, or null if it is not whole yet. */
   #takeHead(data: Buffer): Buffer | null {
     const all = this.#held ? Buffer.concat([this.#held, data]) : data;
     // Three bytes of its end may have come before.
@@ -126,16 +124,12 @@ export class ResponseParser {
     const line = STATUS_LINE.exec(statusLine);
     if (!line) throw new BadResponse("it did not answer with HTTP/1");
     const status = Number(line[2]);
-    if (status === 101 && this.#mayUpgrade) this.#takeUpgrade(lines);
-    else if (status < 200) this.#takeInterim(status);
+    if (status === 101 && this.#mayUpgrade) {
+      this.#upgrade = { status, headers: parseFields(lines).headers, length: null };
+      this.#state = "done";
+    } else if (status < 200) this.#takeInterim(status);
     else this.#begin(status, line[1] === "1", lines);
     return all.subarray(end + HEAD_END.length);
-  }
-
-  #takeUpgrade(lines: readonly string[]): void {
-    const { headers } = parseFields(lines);
-    this.#upgrade = { status: 101, headers, length: null };
-    this.#state = "done";
   }
 
   #takeInterim(status: number): void {
@@ -150,11 +144,11 @@ export class ResponseParser {
     const { headers, length, isChunked, isClosing, isKept } = parseFields(lines);
     this.#mayReuse = is11 ? !isClosing : isKept && !isClosing;
     const isBodiless = this.#isBodiless || status === 204 || status === 304;
-    // No body follows 204, and a caller who believed a length would take the next answer for one.
+    // No body follows 204; a caller that believed a length would read the next response as the body.
     this.#events.onHead({ status, headers, length: isChunked || status === 204 ? null : length });
     if (isBodiless || (length === 0 && !isChunked)) this.#end([], this.#mayReuse);
     else if (isChunked) {
-      // Both at once is how responses are smuggled: the length does not count, and the connection ends with this one.
+      // Both at once is how responses are smuggled: the length is ignored, and the connection is not used again.
       if (length !== null) this.#mayReuse = false;
       this.#chunks = new ChunkedBody((bytes) => this.#events.onBody(bytes));
       this.#state = "chunked";

@@ -3,7 +3,7 @@ import { isUtf8 } from "node:buffer";
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
 
-/** 1 for each byte that stands for itself inside a JSON string; longer UTF-8 sequences are checked elsewhere. */
+/** 1 for each byte that stands for itself inside a JSON string; UTF-8 sequences are not checked here. */
 const IS_PLAIN = new Uint8Array(256).fill(1, 0x20);
 IS_PLAIN[QUOTE] = 0;
 IS_PLAIN[BACKSLASH] = 0;
@@ -52,12 +52,12 @@ const EXPONENT_SIGN = 16;
 const EXPONENT = 17;
 const FAULTY = 18;
 
-const COMMA_SIGN = 0x2c;
-const COLON_SIGN = 0x3a;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
+export const COMMA_SIGN = 0x2c;
+export const COLON_SIGN = 0x3a;
+export const OPEN_BRACKET = 0x5b;
+export const CLOSE_BRACKET = 0x5d;
+export const OPEN_BRACE = 0x7b;
+export const CLOSE_BRACE = 0x7d;
 const MINUS_SIGN = 0x2d;
 const PLUS_SIGN = 0x2b;
 const POINT_SIGN = 0x2e;
@@ -75,7 +75,7 @@ const IS_SPACE = tableOf(" \n\r\t");
 
 const ARRAY = 0;
 const OBJECT = 1;
-/** Nothing that a program makes is nested so deep; a scan remembers a byte for each level. */
+/** Deeper than any program nests; a scan remembers a byte for each level. */
 const MAX_DEPTH = 100_000;
 const FIRST_LEVELS = 64;
 
@@ -86,18 +86,16 @@ function tableOf(signs: string): Uint8Array {
 }
 
 /**
- * Tells whether bytes are one JSON text (RFC 8259), piece by piece as they arrive: a large text holds the event
- * loop for no longer than its largest piece. Builds nothing, and leaves UTF-8 to others.
- *
- * A small text takes about 100 ns, a large one passes at 150 (integers) to 1,100 MB/s (strings): as fast as a scan
- * that cannot pause. With a method for each kind of token it was half as fast.
+ * Tells whether bytes are one JSON text (RFC 8259), piece by piece as they arrive: a large text blocks the event loop for
+ * its largest piece only. Does not check UTF-8. A small text takes about 100 ns, a large one passes at 150 (integers) to
+ * 1,100 MB/s (strings). With a method for each kind of token it was half as fast.
  */
 export class JsonScan {
   readonly #maxDepth: number;
   #levels = new Uint8Array(FIRST_LEVELS);
   #depth = 0;
   #state = VALUE;
-  /** The string that is scanned is a key. */
+  /** Whether the string in progress is a key. */
   #isKey = false;
   #hexLeft = 0;
   #word = WORDS[0]!;
@@ -107,19 +105,19 @@ export class JsonScan {
     this.#maxDepth = maxDepth;
   }
 
-  /** Forgets everything: another text follows. */
+  /** Another text follows. */
   reset(): void {
     this.#depth = 0;
     this.#state = VALUE;
     if (this.#levels.length > FIRST_LEVELS) this.#levels = new Uint8Array(FIRST_LEVELS);
   }
 
-  /** Whether what was seen so far is a whole JSON text. */
+  /** Whether the bytes so far are a whole JSON text. */
   get isWhole(): boolean {
     return this.#depth === 0 && (this.#state === AFTER || isNumber(this.#state));
   }
 
-  /** Takes the bytes from there on; false when no JSON text begins with what was seen so far. */
+  /** Scans the bytes from there on; false if no JSON text begins like this. */
   push(bytes: Buffer, from = 0): boolean {
     const end = bytes.length;
     let state = this.#state;
@@ -253,7 +251,7 @@ function isNumber(state: number): boolean {
   return state === ZERO || state === INTEGER || state === FRACTION || state === EXPONENT;
 }
 
-/** What a sign after the digits of a number begins; `AFTER` where it is no part of the number. */
+/** The state after a sign that follows digits; `AFTER` if it is not part of the number. */
 function afterDigits(state: number, byte: number): number {
   if (byte === POINT_SIGN && (state === INTEGER || state === ZERO)) return POINT;
   if ((byte | LOWER_CASE) === LETTER_E && state !== EXPONENT) return EXPONENT_MARK;

@@ -2,13 +2,11 @@ import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { type ByteReader, type ByteSink, createFile, openFile } from "../files.ts";
 
-/** Everything in a tar file comes in blocks of this size. */
 const BLOCK_BYTES = 512;
 
-/** What an entry can be; `pax` holds what does not fit into the header after it. */
+/** `pax` has fields that do not fit into the header after it. */
 type EntryKind = "file" | "directory" | "link" | "pax";
 
-/** The head of one entry. */
 export type TarHeader = {
   readonly name: string;
   readonly kind: EntryKind;
@@ -23,12 +21,12 @@ export type TarHeader = {
 const TYPES: Record<EntryKind, string> = { file: "0", directory: "5", link: "2", pax: "x" };
 const NAME_BYTES = 100;
 const MAX_PAX_BYTES = 64 * 1024;
-/** Of one pax entry; there are three that are read here, and few that others write. */
+/** Three are read here, and other writers add few. */
 const MAX_PAX_RECORDS = 16;
 /** The largest number eleven octal digits hold. */
 const MAX_SIZE_BYTES = 0o77777777777;
 
-/** The file is no tar file, or not one that this reads. */
+/** Not a tar file, or not one that is supported. */
 export class BadTar extends Error {
   constructor(reason: string) {
     super(`not a readable archive: ${reason}`);
@@ -36,7 +34,7 @@ export class BadTar extends Error {
   }
 }
 
-/** What of the header fits into no block of its own, as the records of a pax entry; empty when all of it does. */
+/** The fields that do not fit into a header, as the records of a pax entry; empty if all fit. */
 export function paxRecords({ name, target, sizeBytes }: TarHeader): Buffer {
   const records: string[] = [];
   if (Buffer.byteLength(name) > NAME_BYTES) records.push(record("path", name));
@@ -53,7 +51,7 @@ function record(key: string, value: string): string {
   return `${length}${rest}`;
 }
 
-/** The members that records of a pax entry give. */
+/** The fields of a pax entry. */
 export function readPax(bytes: Buffer): Partial<Record<string, string>> {
   const members: Partial<Record<string, string>> = {};
   for (let [at, count] = [0, 1]; at < bytes.length; count++) {
@@ -69,7 +67,7 @@ export function readPax(bytes: Buffer): Partial<Record<string, string>> {
   return members;
 }
 
-/** The header as a block; what does not fit is cut off, and stands in the pax entry before it. */
+/** The header as a block; fields that do not fit are cut off here, and whole in the pax entry before it. */
 export function packHeader({ name, kind, mode, sizeBytes, modifiedAt, target }: TarHeader): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
   const octal = (value: number, at: number, length: number): void => {
@@ -115,7 +113,7 @@ export function readHeader(block: Buffer): TarHeader | null {
   };
 }
 
-/** The next entry's head, with what a pax entry before it says; null at the end. `take` gives exactly so many bytes. */
+/** The next entry's header, with the fields of a pax entry before it; null at the end. `take` reads that many bytes. */
 export async function nextHeader(take: (bytes: number) => Promise<Buffer>): Promise<TarHeader | null> {
   const header = readHeader(await take(BLOCK_BYTES));
   if (header?.kind !== "pax") return header;
@@ -129,12 +127,12 @@ export async function nextHeader(take: (bytes: number) => Promise<Buffer>): Prom
   return { ...next, name: path ?? next.name, target: linkpath ?? next.target, sizeBytes };
 }
 
-/** Content is filled up to whole blocks with so many bytes. */
+/** The bytes that fill content up to whole blocks. */
 export function paddingOf(sizeBytes: number): number {
   return (BLOCK_BYTES - (sizeBytes % BLOCK_BYTES)) % BLOCK_BYTES;
 }
 
-/** The sum of the block's bytes, its own place counted as spaces. */
+/** The sum of the block's bytes, with spaces in its own place. */
 function checksum(block: Buffer): number {
   let sum = 8 * 0x20;
   for (const [place, byte] of block.entries()) if (place < 148 || place >= 156) sum += byte;
@@ -146,7 +144,7 @@ const CHUNK_BYTES = 1024 * 1024;
 /** The name of the last entry: the hash of every byte before it. */
 const SEAL_NAME = "sha256";
 
-/** Writes a tar file that any `tar` reads, with a hash at its end, readable by its owner alone. */
+/** Writes a tar file that any `tar` reads, with a hash at its end. */
 export class TarWriter {
   readonly #sink: ByteSink;
   readonly #hash = createHash("sha256");
@@ -155,7 +153,7 @@ export class TarWriter {
     this.#sink = sink;
   }
 
-  /** Throws if there is such a file. */
+  /** Throws if the file exists. */
   static async create(path: string): Promise<TarWriter> {
     return new TarWriter(await createFile(path));
   }
@@ -174,7 +172,7 @@ export class TarWriter {
     await this.#pad(bytes.length);
   }
 
-  /** Adds a file of so many bytes, which come in pieces. Throws if they are not as many. */
+  /** Adds a file in pieces; throws unless they have `sizeBytes` together. */
   async addPieces(
     name: string,
     { mode, sizeBytes, modifiedAt }: Pick<TarHeader, "mode" | "sizeBytes" | "modifiedAt">,
@@ -190,7 +188,7 @@ export class TarWriter {
     await this.#pad(sizeBytes);
   }
 
-  /** False when the file changed its size while it was read: then it has the first size, cut or filled up. */
+  /** False if the file changed its size meanwhile: then it is cut or filled to the first size. */
   async addFile(name: string, source: FileHandle): Promise<boolean> {
     const { size: sizeBytes, mode, mtimeMs } = await source.stat();
     await this.#head({ name, kind: "file", mode, sizeBytes, modifiedAt: mtimeMs / 1000, target: "" });
@@ -217,7 +215,7 @@ export class TarWriter {
     await this.#sink.finish();
   }
 
-  /** Lets go of the file as it is. */
+  /** Closes the file as it is. */
   async abandon(): Promise<void> {
     await this.#sink.abandon();
   }
@@ -243,7 +241,7 @@ export class TarWriter {
   }
 }
 
-/** One entry; its content has to be read, or left, before the next one is asked for. */
+/** Its content must be read before the next entry, or is skipped. */
 export type TarEntry = TarHeader & { readonly content: AsyncGenerator<Buffer, void, void> };
 
 /** Reads an archive that `TarWriter` wrote; throws `BadTar` for any other, and for one that was changed. */
@@ -263,10 +261,7 @@ export class TarReader {
     await this.#from.close();
   }
 
-  /**
-   * The entries in their order. What came is known to be whole only when the last one has come. A file may have the seal's
-   * name: only the last entry holds the hash of all before it.
-   */
+  /** Only after the last entry is the content verified. A file may have the seal's name too; the last entry is the seal. */
   async *entries(): AsyncGenerator<TarEntry, void, void> {
     for (let wasLikeSeal = false; ;) {
       const digest = this.#hash.copy().digest("hex");
@@ -296,18 +291,17 @@ export class TarReader {
     await this.#take(paddingOf(sizeBytes));
   }
 
-  /** A sealed file shows only at its end that nothing was cut off. Nothing but zeros is there. */
+  /** Reads to the end, where a sealed file shows that it is whole; only zeros follow. */
   async #readRest(): Promise<void> {
     const rest = Buffer.allocUnsafe(CHUNK_BYTES);
     for (let [count, total] = [1, 0]; count > 0; total += count) {
       count = await this.#from.read(rest);
-      // Zeros without end cost nothing where they are compressed.
+      // Compressed, endless zeros cost nothing.
       if (total > CHUNK_BYTES || rest.subarray(0, count).some((byte) => byte !== 0))
         throw new BadTar("something stands behind its end");
     }
   }
 
-  /** Exactly so many bytes. */
   async #take(bytes: number): Promise<Buffer> {
     const taken = Buffer.allocUnsafe(bytes);
     for (let at = 0; at < bytes;) {

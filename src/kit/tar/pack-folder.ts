@@ -7,7 +7,7 @@ import { TarWriter } from "./archive.ts";
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
-/** Something in a folder cannot be packed so that it would be the same elsewhere. */
+/** Something in a folder would not be the same when it is unpacked on another machine. */
 export class Unpackable extends Error {
   constructor(name: string, why: string) {
     super(`${JSON.stringify(name.slice(0, 200))} ${why}`);
@@ -16,24 +16,23 @@ export class Unpackable extends Error {
 }
 
 type PackOptions = {
-  /** Names, from the folder on, that are left out with all that is in them. */
+  /** Names, relative to the folder, that are left out with their content. */
   readonly leftOut?: (name: string) => boolean;
-  /** Of all files together, by what they seem to have: one with holes takes more time and room than its disk says. */
+  /** The apparent size of all files: one with holes takes more time and room than it has on disk. */
   readonly maxBytes?: number;
 };
 
-/** What the system says of something that is in the way, not of itself: it is special, closed to us, or being changed. */
+/** Errors because of the entry, not the system: it is special, closed to us, or being changed. */
 const IN_THE_WAY: ReadonlySet<unknown> = new Set(
   "EACCES EPERM ENXIO ENODEV ELOOP ENOENT ENOTDIR EISDIR".split(" "),
 );
 
-/** What is being packed. */
 type Packing = { readonly tar: TarWriter; readonly leftOut: (name: string) => boolean; leftBytes: number };
 
 /**
- * A folder as a compressed archive, in pieces: the same bytes for the same files, names, rights and times. No link is followed, even
- * one that takes a file's place meanwhile. One that leads out of the folder ends the stream with `Unpackable`, and so does
- * what is no file, folder or link, what cannot be read, a name that is not UTF-8, and more than is to be packed.
+ * A folder as a compressed archive, in pieces: the same bytes for the same files, names, rights and times. Follows no link,
+ * even one that replaces a file meanwhile. Throws `Unpackable` for links out of the folder, special or unreadable files, names
+ * that are not UTF-8, and too much content.
  */
 export async function* packFolder(
   folder: string,
@@ -119,7 +118,7 @@ function textOf(bytes: Buffer): string | null {
 async function* compressed(fill: (tar: TarWriter) => Promise<void>): AsyncGenerator<Buffer, void, void> {
   const packed = createZstdCompress();
   const write = async (bytes: Buffer): Promise<void> => {
-    // The writer fills the buffer anew: what was written has to be taken in by then.
+    // The writer reuses its buffer, so the bytes must have been taken by then.
     await new Promise<void>((resolve, reject) => {
       packed.write(bytes, (error) => (error ? reject(error) : resolve()));
     });

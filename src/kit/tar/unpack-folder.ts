@@ -2,16 +2,17 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
-import { chmod, mkdir, open, symlink, utimes, writeChunks } from "../files.ts";
+import { buffer } from "node:stream/consumers";
+import { type ByteReader, chmod, mkdir, open, symlink, utimes, writeChunks } from "../files.ts";
 import { BadTar, type TarEntry, type TarHeader, TarReader } from "./archive.ts";
 
-/** Of all names and links together, which are in memory until the end: five times those of the largest environments. */
+/** Of all names and links, which are in memory until the end: five times those of the largest environments. */
 const MAX_NAME_CHARS = 64 * 1024 * 1024;
-/** Of what an entry takes besides its content: its name and its link may have three thousand bytes each. */
+/** Of an entry without its content: its name and its link may have three thousand bytes each. */
 const MAX_HEAD_BYTES = 8 * 1024;
-/** What the reader takes at once, and of zeros behind the end. */
+/** The reader's buffer, and zeros after the end. */
 const SPARE_BYTES = 4 * 1024 * 1024;
-/** Of a file that is given instead of written. */
+/** Of the file that is returned instead of written. */
 const MAX_GIVEN_BYTES = 64 * 1024;
 
 /** How much may come out of an archive. */
@@ -31,9 +32,9 @@ export class NoRoom extends Error {
 }
 
 /**
- * Unpacks what `packFolder`, or an agent, has packed from a file into a folder that is there and empty. The file named
- * `given` is not written: what it holds is the answer, null if there is none. Throws `BadTar` for anything else, and beyond
- * the limits; `NoRoom` before the disk is full. Nothing in the archive is trusted, and nothing is written outside the folder.
+ * Unpacks an archive of `packFolder` or an agent into an empty folder. The content of the file named `given` is returned
+ * instead of written; null if there is none. Throws `BadTar` for anything else and beyond the limits, and `NoRoom` before the
+ * disk is full. Trusts nothing in the archive, and writes nothing outside the folder.
  */
 export async function unpackFolder(
   file: string,
@@ -83,12 +84,8 @@ export function isGzip(start: Buffer): boolean {
   return start[0] === 0x1f && start[1] === 0x8b;
 }
 
-/** Links come last, so that no file is written through one; folders get their rights and times when they are full. */
-async function finish(
-  into: string,
-  links: readonly TarHeader[],
-  folders: readonly TarHeader[],
-): Promise<void> {
+/** Links come last, so that no file is written through one; full folders get their rights and times. */
+async function finish(into: string, links: TarHeader[], folders: TarHeader[]): Promise<void> {
   for (const { name, target } of links) {
     if (!staysInside(name, target, 0) || isTooLong(target))
       throw new BadTar(`the link ${JSON.stringify(name)} leads outside`);
@@ -102,8 +99,8 @@ async function finish(
 }
 
 /**
- * The name of an entry, which is given once and lies in a folder that came before it; throws `BadTar` for any other. Below
- * a link it could lie anywhere, and the next link below that, too. `names` holds what came, folders with a slash.
+ * Checks that an entry's name is new and in a folder that came before it, else throws `BadTar`: below a link, it could be
+ * anywhere. `names` has the earlier ones, folders with a slash.
  */
 function checkedName({ name: given, kind }: TarHeader, names: Set<string>): string {
   const isFolder = kind === "directory";
@@ -130,26 +127,20 @@ async function writeEntry(target: string, { content, mode, modifiedAt }: TarEntr
 
 async function wholeOf({ content, kind, sizeBytes }: TarEntry): Promise<Buffer> {
   if (kind !== "file" || sizeBytes > MAX_GIVEN_BYTES) throw new BadTar("it holds too much");
-  const pieces: Buffer[] = [];
-  for await (const piece of content) pieces.push(piece);
-  return Buffer.concat(pieces);
+  return await buffer(content);
 }
 
-/** A stream as what the archive's reader takes. Heads count too: compressed, very large ones cost next to nothing. */
-function readerOf(stream: Readable, maxBytes: number): ConstructorParameters<typeof TarReader>[0] {
+/** Heads count too: compressed, very large ones cost next to nothing. */
+function readerOf(stream: Readable, maxBytes: number): ByteReader {
   const pieces = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let rest: Buffer = Buffer.alloc(0);
   let leftBytes = maxBytes;
   return {
     read: async (into) => {
       while (rest.length === 0) {
-        const { done, value } = await pieces.next().catch((error: unknown) => {
-          throw error instanceof Error &&
-            "errno" in error &&
-            "code" in error &&
-            String(error.code).startsWith("Z")
-            ? new BadTar("it is not compressed as it should be")
-            : error;
+        const { done, value } = await pieces.next().catch((error: NodeJS.ErrnoException) => {
+          const isCompression = error.errno !== undefined && error.code?.startsWith("Z");
+          throw isCompression ? new BadTar("it is not compressed as it should be") : error;
         });
         if (done) return 0;
         rest = value;
@@ -164,10 +155,7 @@ function readerOf(stream: Readable, maxBytes: number): ConstructorParameters<typ
   };
 }
 
-/**
- * Of a name in an archive: a longer one could not be unpacked below a directory of some length, and each folder that it
- * goes through is open meanwhile. Apps and builds make folders as deep as they like.
- */
+/** Of a name in an archive: a longer one may not fit below a directory, and each folder of its path is open meanwhile. */
 const MAX_NAME_BYTES = 3_000;
 const MAX_DEPTH = 500;
 
@@ -183,10 +171,7 @@ export function isPlain(name: string): boolean {
   );
 }
 
-/**
- * Whether a link stays so many levels below the root, whatever else is a link there: it goes up first, through
- * directories that are no links, and never up again.
- */
+/** Whether a link stays that many levels below the root: its target goes up first, and never again after a name. */
 export function staysInside(name: string, target: string, rootDepth: number): boolean {
   const depth = name.split("/").length - 1;
   const steps = target.split("/");

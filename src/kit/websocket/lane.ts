@@ -10,12 +10,11 @@ const MASKED = 0x80;
 const MASK_BYTES = 4;
 const SHORT = 126;
 const LONG = 127;
-/** Lengths from here on are beyond what a number can count, and no peer sends that much. */
+/** From here on, a length is not a safe integer; no peer sends that much. */
 const UNCOUNTABLE_HIGH = 0x200000;
 /** The largest payload of a control frame. */
 const MAX_CONTROL_BYTES = 125;
 
-/** The beginning of a frame. */
 type FrameHead = {
   readonly isFinal: boolean;
   readonly opcode: number;
@@ -26,7 +25,7 @@ type FrameHead = {
   readonly isMasked: boolean;
 };
 
-/** Reads the head of a frame; null if it is not whole. Nothing in it is judged: that is for those at the ends. */
+/** Reads the head of a frame; null if it is not whole. Checks nothing: that is for the peers. */
 export function readFrameHead(data: Buffer, at: number): FrameHead | null {
   const left = data.length - at;
   if (left < 2) return null;
@@ -41,8 +40,7 @@ export function readFrameHead(data: Buffer, at: number): FrameHead | null {
     isFinal: (first & FIN) !== 0,
     opcode: first & 0x0f,
     size,
-    length:
-      lengthBytes === 0 ? short : lengthBytes === 2 ? data.readUInt16BE(at + 2) : longLength(data, at + 2),
+    length: short === LONG ? longLength(data, at + 2) : short === SHORT ? data.readUInt16BE(at + 2) : short,
     isMasked,
   };
 }
@@ -53,7 +51,7 @@ function longLength(data: Buffer, at: number): number {
   return high * 2 ** 32 + data.readUInt32BE(at + 4);
 }
 
-/** The payload of the frame that begins there, without its mask, which is the end of the head. */
+/** The unmasked payload of the frame at `at`; the mask is the end of its head. */
 export function payloadOf(data: Buffer, at: number, { size, length, isMasked }: FrameHead): Buffer {
   const from = at + size;
   const mask = isMasked ? data.subarray(from - MASK_BYTES, from) : null;
@@ -61,17 +59,15 @@ export function payloadOf(data: Buffer, at: number, { size, length, isMasked }: 
 }
 
 function unmasked(payload: Buffer, mask: Buffer | null): Buffer {
-  return mask === null
-    ? payload
-    : Buffer.from(payload.map((byte, at) => byte ^ (mask[at % MASK_BYTES] ?? 0)));
+  return mask ? Buffer.from(payload.map((byte, at) => byte ^ mask[at % MASK_BYTES]!)) : payload;
 }
 
-/** A ping; towards a server it has to be masked. */
+/** A ping; to a server it must be masked. */
 export function pingFrame(payload: Buffer, isMasked: boolean): Buffer {
   return controlFrame(PING, payload, isMasked);
 }
 
-/** A close frame with its reason, which is cut where it is too long. */
+/** A close frame; a reason that is too long is cut. */
 export function closeFrame(code: number, reason: string, isMasked: boolean): Buffer {
   const payload = Buffer.alloc(2 + Buffer.byteLength(reason));
   payload.writeUInt16BE(code);
@@ -86,30 +82,29 @@ function controlFrame(opcode: number, payload: Buffer, isMasked: boolean): Buffe
 }
 
 type LaneEvents = {
-  /** Sends bytes on; gives whether more may come at once. */
+  /** Forwards bytes; returns whether more may come at once. */
   write(bytes: Buffer): boolean;
-  /** Our own close frame has been sent: nothing more follows. */
+  /** Our close frame has been sent: nothing follows. */
   onShut(): void;
 };
 
 /**
- * One direction of a WebSocket. Frames pass as they came, good or bad; frames of ours go in between them, and answers
- * to our pings are taken out. It holds no more than the head of a frame.
+ * One direction of a WebSocket: forwards frames unchanged and unchecked, inserts frames of ours between them, and removes
+ * the answers to our pings. Holds no more than the head of a frame.
  */
 export class Lane {
   readonly #mark: Buffer;
   readonly #events: LaneEvents;
-  /** The beginning of a frame that is not known yet. */
+  /** The beginning of a frame whose head is not whole yet. */
   #held: Buffer | null = null;
   /** Bytes of the payload that is passing. */
   #left = 0;
-  /** What goes in after the frame that is passing. */
+  /** To be inserted after the frame that is passing. */
   #waiting: Buffer | null = null;
   #isShutting = false;
   #isShut = false;
-  /** How many bytes of the sender's have passed. */
   passedBytes = 0;
-  /** A close frame of the sender's has begun to pass: what comes after it is not for us to explain. */
+  /** A close frame of the sender has begun to pass. */
   hasClosed = false;
 
   /** Pongs with that mark answer pings of ours. */
@@ -118,18 +113,18 @@ export class Lane {
     this.#events = events;
   }
 
-  /** Takes what came; gives whether more may come at once. */
+  /** Returns whether more may come at once. */
   feed(data: Buffer): boolean {
     if (this.#isShut) return true;
     const bytes = this.#held ? Buffer.concat([this.#held, data]) : data;
     this.#held = null;
     let hasRoom = true;
-    /** What is before this has been passed. */
+    /** Bytes before this have passed. */
     let from = 0;
     let at = 0;
     const pass = (end: number): void => {
       if (end > from) {
-        // Mostly it is all of them: another view of the same bytes is not free.
+        // Usually all of them: another view of the same bytes is not free.
         const isAll = from === 0 && end === bytes.length;
         hasRoom = this.#events.write(isAll ? bytes : bytes.subarray(from, end));
         this.passedBytes += end - from;
@@ -149,7 +144,7 @@ export class Lane {
           this.#held = Buffer.from(bytes.subarray(at));
           return hasRoom;
         }
-        if (isCandidate && this.#answers(bytes, at, head)) {
+        if (isCandidate && payloadOf(bytes, at, head).equals(this.#mark)) {
           pass(at);
           at += head.size + head.length;
           from = at;
@@ -167,7 +162,7 @@ export class Lane {
     return hasRoom;
   }
 
-  /** The sender has ended: what was held of a frame passes too. */
+  /** The sender has ended: the held beginning of a frame passes too. */
   end(): void {
     if (this.#held && !this.#isShut) {
       this.#events.write(this.#held);
@@ -176,14 +171,14 @@ export class Lane {
     this.#held = null;
   }
 
-  /** Puts a frame in as soon as none is passing; not while another one waits. */
+  /** Inserts a frame when none is passing; ignored while another one waits. */
   put(frame: Buffer): void {
     if (this.#isShutting || this.#waiting) return;
     this.#waiting = frame;
     if (this.#left === 0) this.#insert();
   }
 
-  /** Puts in a close frame, after which nothing more passes. */
+  /** Inserts a close frame, after which nothing passes. */
   shut(frame: Buffer): void {
     if (this.#isShutting) return;
     this.#isShutting = true;
@@ -202,11 +197,8 @@ export class Lane {
     this.#events.onShut();
   }
 
+  /** Whether the frame may answer one of our pings. */
   #mayAnswer({ isFinal, opcode, length }: FrameHead): boolean {
     return isFinal && opcode === PONG && length === this.#mark.length;
-  }
-
-  #answers(bytes: Buffer, at: number, head: FrameHead): boolean {
-    return payloadOf(bytes, at, head).equals(this.#mark);
   }
 }

@@ -4,55 +4,50 @@ import type { Clock, Timer } from "../clock.ts";
 import { closeFrame, Lane, pingFrame } from "./lane.ts";
 import { GrowingBytes } from "../bytes.ts";
 
-/** How long a WebSocket may last, and how long one side may leave unread what the other sent. */
+/** How long a WebSocket may last, and be idle, and how long one side may leave bytes unread. */
 export type TunnelLimits = {
   readonly maxAgeMs: number;
   readonly idleMs: number;
   readonly stallMs: number;
 };
 
-/** The two ends of a WebSocket. */
 type TunnelParts = {
   readonly client: Socket;
   readonly app: Socket;
   readonly limits: TunnelLimits;
   readonly clock: Clock;
-  /** Both connections have ended; `isCut`: the app's came first, and without a close frame. */
+  /** Both connections have ended; `isCut`: the app's ended first, without a close frame. */
   readonly onOver: (isCut: boolean) => void;
 };
 
-/** One end of it. */
 type Side = {
   readonly socket: Socket;
-  /** What comes from the other side passes here. */
+  /** For frames to this side. */
   readonly lane: Lane;
-  /** Something came from it since the last look. */
+  /** It has sent something since the last check. */
   isHeard: boolean;
-  /** It was asked for a sign of life. */
+  /** A ping was sent to it. */
   isAsked: boolean;
-  /** Since when it has left unread what was sent to it; null while it reads. */
+  /** Since when it has left bytes unread; null while it reads. */
   stalledAt: number | null;
 };
 
 const MARK_BYTES = 12;
 const GOING_AWAY = 1001;
 const INTERNAL_ERROR = 1011;
-/** For the last words of both sides after a close frame of ours. */
+/** The time for both sides to finish after our close frame. */
 const FAREWELL_MS = 5_000;
 
-/**
- * A WebSocket between a caller and an app. It follows the frames of both, and its caller is never left without a close
- * frame, unless one breaks off in the middle of a frame.
- */
+/** A WebSocket between a caller and an app. The caller always gets a close frame, unless a frame was interrupted. */
 export class Tunnel {
   readonly #parts: TunnelParts;
   readonly #client: Side;
   readonly #app: Side;
-  /** What our pings say, by which their answers are known. */
+  /** The payload of our pings, and of their answers. */
   readonly #mark = randomBytes(MARK_BYTES);
   readonly #begunAt: number;
   #passedAt: number;
-  /** What had passed at the last look. */
+  /** At the last check. */
   #passedBytes = 0;
   #isClosing = false;
   #hasClientLeft = false;
@@ -72,23 +67,21 @@ export class Tunnel {
     parts.app.once("close", () => this.#onAppClosed());
   }
 
-  /** What came from the caller, and from the app, together with the handshake. */
+  /** The bytes that came with the handshake. */
   begin(fromClient: Buffer, fromApp: Buffer): void {
     if (fromClient.length > 0) this.#pass(fromClient, this.#client, this.#app);
     if (fromApp.length > 0) this.#pass(fromApp, this.#app, this.#client);
   }
 
-  /** Of frames that came from the caller. */
   get requestBytes(): number {
     return this.#app.lane.passedBytes;
   }
 
-  /** Of frames that came from the app. */
   get responseBytes(): number {
     return this.#client.lane.passedBytes;
   }
 
-  /** Says goodbye to both sides, which then have so long for their last words. */
+  /** Sends a close frame to both sides, which then have that long to finish. */
   close(code: number, reason: string, farewellMs = FAREWELL_MS): void {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -150,7 +143,7 @@ export class Tunnel {
   }
 
   #ask(each: Side): void {
-    // As long as the other side does not read, nothing is heard of this one.
+    // While the other side does not read, this one is paused.
     if (each.socket.isPaused()) return;
     if (each.isHeard) {
       each.isHeard = false;
@@ -161,16 +154,13 @@ export class Tunnel {
     } else this.#giveUp(each, "answer");
   }
 
-  /** A caller who does nothing more cannot be told anything; of an app that does nothing more, its caller is told. */
+  /** The caller gets a close frame if the app does not respond; a caller that does not respond cannot get one. */
   #giveUp(each: Side, what: string): void {
     if (each === this.#client) this.destroy();
     else this.close(INTERNAL_ERROR, `the app does not ${what}`);
   }
 
-  /**
-   * Both have been told all there is to tell. What they still send is read away: a connection that is closed over
-   * unread bytes is reset, and with it goes a close frame that its reader has not taken.
-   */
+  /** Discards what both still send: closing a connection with unread bytes resets it, and loses an unread close frame. */
   #awaitEnd(farewellMs = FAREWELL_MS): void {
     for (const { socket } of [this.#client, this.#app]) socket.resume();
     this.#farewell ??= this.#parts.clock.after(farewellMs, () => this.destroy());
@@ -183,13 +173,13 @@ export class Tunnel {
     else to.socket.end();
   }
 
-  /** The app has gone without a word: its caller gets one. */
+  /** The app has ended without a close frame: the caller gets one. */
   #cut(): void {
     if (this.#isClosing) return;
     this.#isClosing = true;
     this.#isCut = !this.#hasClientLeft;
     this.#client.lane.shut(closeFrame(INTERNAL_ERROR, "the app ended the connection", false));
-    // In the middle of a frame nothing can be said.
+    // In the middle of a frame, none can be sent.
     this.#client.socket.end();
     this.#awaitEnd();
   }
@@ -215,10 +205,10 @@ export class Tunnel {
   }
 }
 
-/** What a caller may send before its handshake is answered; what is more waits outside. */
+/** What a caller may send before its handshake is answered; then its socket is paused. */
 const MAX_BYTES = 64 * 1024;
 
-/** A caller whose handshake is not answered yet: what it sends already is kept, and if it leaves its connection ends. */
+/** A caller whose handshake is not answered yet: keeps its early bytes, and closes the connection if it leaves. */
 export class WaitingCaller {
   readonly #socket: Socket;
   readonly #early = new GrowingBytes();
@@ -228,7 +218,7 @@ export class WaitingCaller {
   };
   readonly #onEnd = (): void => void this.#socket.destroy();
 
-  /** `first`: what came together with the handshake. */
+  /** `first` came with the handshake. */
   constructor(socket: Socket, first: Buffer) {
     this.#socket = socket;
     this.#early.add(first, 0, first.length);
@@ -236,7 +226,7 @@ export class WaitingCaller {
     socket.on("data", this.#onData).once("end", this.#onEnd);
   }
 
-  /** Leaves the connection to others; gives what has come. */
+  /** Gives the connection away; returns the bytes so far. */
   leave(): Buffer {
     this.#socket.off("data", this.#onData).off("end", this.#onEnd);
     return this.#early.take();

@@ -102,7 +102,7 @@ export function keptFile(start: FileStart): Omit<Program, "held" | "onLine"> {
   const script = fileName.startsWith("-") ? `./${fileName}` : fileName;
   const program = {
     program: python.program,
-    // The function's name is always there: the code that clients append to a file takes the first argument for it.
+    // Always with a function name: the code that clients append to a file reads it from the first argument.
     args: ["-c", ONCE, script, functionName ?? ""],
     // Not as an argument: every user of the machine may read those.
     input: data ?? "",

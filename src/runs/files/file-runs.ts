@@ -8,6 +8,7 @@ import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { chownTree, mkdir, stat } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import type { Clock, Timer } from "../../kit/clock.ts";
+import { Counts } from "../../kit/concurrency.ts";
 import { RUN_AHEAD_MS, UuidSource } from "../../kit/ids.ts";
 import { retry } from "../../kit/retry.ts";
 import type { Log } from "../../kit/log.ts";
@@ -28,11 +29,9 @@ export type FileRunsParts = {
   readonly log: Log;
   readonly dataDir: string;
   readonly storage: Pick<StorageFolders, "make" | "userOf">;
-  /** The service's own interpreter. */
   readonly python: string;
   readonly walls: AppWalls | null;
   readonly limits: AppLimits | null;
-  /** This process, among those that share the database. */
   readonly owner: string;
   /** Stores a run, or rejects; `end` is called if a run in doubt turns out to be stored. */
   readonly accept: (accepted: AcceptedRun, end: () => void) => Promise<void>;
@@ -42,13 +41,12 @@ export type FileRunsParts = {
 
 /** What a file run gets from its app. */
 export type FileContext = {
-  /** Writes the files of a tar into an empty folder; throws `upload_invalid`. */
+  /** Unpacks a tar into an empty folder; throws `upload_invalid`. */
   unpack(tar: AsyncIterable<Buffer>, folder: string): Promise<void>;
   timeLimitMs(app: App): number;
   /** Null for any Python. */
   python(app: App): PythonWish | null;
   limits(app: App): Limits;
-  /** Which sockets it may use. */
   sockets(app: App): { readonly network: Network; readonly unixSockets: boolean };
   /** Its environment variables, without those for folders of this machine. */
   variables(app: App, runId: string): Promise<Record<string, string>>;
@@ -64,17 +62,16 @@ export type FileToRun = FileRunRequest & {
   readonly receive: (unpack: (tar: AsyncIterable<Buffer>) => Promise<void>) => Promise<string | null>;
 };
 
-/** Each needs processes and a folder: more would slow the apps down. */
+/** Each needs processes and a folder; more would slow the apps down. */
 const MAX_AT_ONCE = 32;
 /** Of one project, so that others get places. */
 const MAX_OF_PROJECT = 16;
-/** One variable of the environment may have 128 KiB on Linux, and what a file starts inherits the data as one. */
+/** Processes that a file starts inherit the data as a variable, which may have 128 KiB on Linux. */
 const MAX_DATA_BYTES = 128_000;
 const LOOK_MS = 30_000;
 const LOOK_RUNS = 1_000;
 const RETRY_MS = 1_000;
 
-/** A run whose file and folder are there. */
 type ReadyRun = {
   readonly run: Run;
   readonly app: App;
@@ -92,21 +89,14 @@ export class FileRuns {
   /** Ends each run in progress, by the run's id. */
   readonly #cancels = new Map<string, AbortController>();
   readonly #stopping = new AbortController();
-  /** Runs in progress and those that are still arriving. */
-  #count = 0;
-  /** The same by project. */
-  readonly #countOf = new Map<string, number>();
+  /** Runs in progress, and those that are still arriving, by project. */
+  readonly #counts = new Counts<string>();
   #isClosed = false;
   #looking: Timer | null = null;
 
   constructor(parts: FileRunsParts) {
     this.#parts = parts;
     this.#dir = path.join(parts.dataDir, "once");
-  }
-
-  /** Whether runs in progress are stored as this service's. */
-  get isBusy(): boolean {
-    return this.#running.size > 0;
   }
 
   /** Removes what an earlier service has left. */
@@ -123,17 +113,18 @@ export class FileRuns {
   /** Receives a file with what is around it and starts it; resolves with the run's id. */
   async run(app: App, file: FileToRun): Promise<string> {
     if (this.#isClosed) throw new AppError("draining");
-    const ofProject = this.#countOf.get(app.projectId) ?? 0;
-    if (this.#count >= MAX_AT_ONCE || ofProject >= MAX_OF_PROJECT) {
-      const runs =
-        ofProject >= MAX_OF_PROJECT ? `${ofProject} file runs of this project` : `${this.#count} file runs`;
+    const { projectId } = app;
+    const ofProject = this.#counts.of(projectId);
+    if (this.#counts.total >= MAX_AT_ONCE || ofProject >= MAX_OF_PROJECT) {
+      const isOne = ofProject >= MAX_OF_PROJECT;
+      const runs = isOne ? `${ofProject} file runs of this project` : `${this.#counts.total} file runs`;
       throw new AppError("queue_full", { message: `${runs} are already in progress; try again shortly.` });
     }
     const { clock, context } = this.#parts;
     const createdAt = clock.now();
     const id = this.#ids.next(createdAt);
     const folder = path.join(this.#dir, id);
-    this.#add(app, 1);
+    this.#counts.add(projectId, 1);
     try {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const data = await file.receive((tar) => context.unpack(this.#whileRoom(tar), folder));
@@ -144,20 +135,13 @@ export class FileRuns {
       await requireFile(folder, file.fileName);
       const run = startedRun(file, { id, appNumber: app.number, createdAt }, clock.now());
       await this.#accept(run);
-      this.#track(this.#run({ run, app, file, data, folder }).finally(() => this.#add(app, -1)));
+      this.#track(this.#run({ run, app, file, data, folder }).finally(() => this.#counts.add(projectId, -1)));
       return id;
     } catch (error) {
-      this.#add(app, -1);
+      this.#counts.add(projectId, -1);
       await this.#remove(folder);
       throw error;
     }
-  }
-
-  #add({ projectId }: App, more: 1 | -1): void {
-    this.#count += more;
-    const count = (this.#countOf.get(projectId) ?? 0) + more;
-    if (count > 0) this.#countOf.set(projectId, count);
-    else this.#countOf.delete(projectId);
   }
 
   /** Ends a run with everything that it has started; false if it is not in progress here. */
@@ -197,12 +181,12 @@ export class FileRuns {
   async #accept(run: Run): Promise<void> {
     const { accept, clock, owner } = this.#parts;
     const payload = { input: null, result: null, contentType: null, isBare: false, sealedSecret: null };
-    // By then its folder is gone, and its caller was told to look it up.
+    // Its folder is gone by then, and its caller got `in_doubt`.
     const end = () => this.#track(this.#keepEnd(endedRun(run, "interrupted", clock.now())));
     await accept({ run, payload, owner }, end);
   }
 
-  /** Executes a run and stores its end; never rejects. */
+  /** Never rejects. */
   async #run(ready: ReadyRun): Promise<void> {
     const { run, folder } = ready;
     const cancel = new AbortController();

@@ -17,12 +17,12 @@ export type DelivererOptions = SenderOptions & {
   readonly store: Store;
   readonly seal: Seal;
   readonly secrets: SigningSecrets;
-  /** For the schedule, because it cannot be set; deliveries are stored with it. */
+  /** Cannot be set; deliveries are scheduled and stored with it. */
   readonly steadyClock: Clock;
   readonly log: Log;
   /** Null if all bodies are in the database. */
   readonly large?: LargePayloads | null;
-  /** The claimer, with the same name as for runs, so that one heartbeat keeps both. */
+  /** The same claimer as for runs, so that one heartbeat keeps both. */
   readonly owner: string;
   /** The wait before each attempt. */
   readonly gapsMs?: readonly number[];
@@ -34,7 +34,7 @@ export type DelivererOptions = SenderOptions & {
 
 type CourierParts = DelivererOptions & {
   readonly sender: Sender;
-  /** Ends what is in progress when the service stops: the delivery stays as it was. */
+  /** Ends attempts when the service stops; their deliveries stay as they were. */
   readonly signal: AbortSignal;
   /** Called with the time of each next attempt as soon as it is recorded. */
   readonly onPlanned: (at: number) => void;
@@ -85,7 +85,7 @@ export class Courier {
     await this.#record(delivery, { startedAt, durationMs, requestHeaders }, answer);
   }
 
-  /** Null if the blob is gone. "later" if it cannot be read now: waiting for it would take the place of others. */
+  /** Null if the blob is gone; "later" if it cannot be read now, because waiting would take the place of others. */
   async #fetched(blob: PayloadBlob): Promise<Uint8Array | "later" | null> {
     const { large, log } = this.#parts;
     if (!large) return null;
@@ -106,7 +106,7 @@ export class Courier {
   /** Asks the store until it answers: an attempt must not go unrecorded while the service lives. */
   async persist<T>(what: string, ask: () => Promise<T>): Promise<T> {
     const { clock, log, signal } = this.#parts;
-    const asked = async (): Promise<{ readonly answer: T }> => {
+    const asked = async () => {
       signal.throwIfAborted();
       return { answer: await ask() };
     };
@@ -125,12 +125,8 @@ export class Courier {
     return done!.answer;
   }
 
-  /** Null when a secret cannot be opened. */
-  async #headers(
-    delivery: ClaimedDelivery,
-    body: Uint8Array,
-    startedAt: number,
-  ): Promise<Record<string, string> | null> {
+  /** Null if a secret cannot be opened. */
+  async #headers(delivery: ClaimedDelivery, body: Uint8Array, startedAt: number) {
     const { seal, secrets, log } = this.#parts;
     const { id, projectId, sealedSecret } = delivery;
     try {

@@ -14,16 +14,13 @@ const STOP_MS = 2_000;
 const BATCH = { limit: 64, maxBytes: 16 * 1024 * 1024 };
 /** The minimum gap between claims, unless more is due than one claim takes. */
 const MIN_REST_MS = 5;
-/** A claim looks past all deliveries held already, about a millisecond for this many: then there are fewer claims. */
+/** A claim skips all held deliveries, about a millisecond for this many: with more of them, claims are rarer. */
 const HELD_PER_REST_MS = 100;
-/** The maximum gap: another service may have died and left something due, or a claim that was given up be done. */
+/** The maximum gap: a dead service may have left something due, or a claim that was given up may have succeeded. */
 const MAX_REST_MS = 60_000;
 const RETRY_MS = 1_000;
 
-/**
- * Sends what is due: claims deliveries from the store, gives each a place at its host or lets it wait for one, and has a
- * courier make the attempt. At least once: a death between sending and recording sends again.
- */
+/** Claims due deliveries and sends each when its host has a place, at least once: a crash before recording sends again. */
 export class Deliverer {
   /** How many attempts were made, by the state they left the delivery in. */
   readonly attempts: Readonly<Record<DeliveryState, number>>;
@@ -44,9 +41,9 @@ export class Deliverer {
   #reviewAt = 0;
   readonly #abort = new AbortController();
   #bytes = 0;
-  /** The earliest time of a delivery that is impossibly far off, and therefore due; 0 for none. */
+  /** The earliest time that is impossibly far off, and therefore due; 0 for none. */
   #farOffAt = 0;
-  /** The earliest of the next attempts that were planned since the store was asked. */
+  /** The earliest attempt that was planned since the last query. */
   #plannedAt = Number.POSITIVE_INFINITY;
   /** The loop sleeps until an attempt has ended. */
   #isBlocked = false;
@@ -172,16 +169,12 @@ export class Deliverer {
   /** Starts as many deliveries that wait for their projects as these have places. */
   #startForProjects(): void {
     for (const projectId of this.#forProject.keys()) {
-      for (
-        let ticket = this.#forProject.first(projectId);
-        ticket;
-        ticket = this.#forProject.first(projectId)
-      ) {
+      for (;;) {
+        const ticket = this.#forProject.first(projectId);
         if (this.#isStopping || this.#isFull()) return;
-        if (!this.#shares.hasRoom(projectId, ticket.bodyBytes)) break;
+        if (!ticket || !this.#shares.hasRoom(projectId, ticket.bodyBytes)) break;
         this.#forProject.removeFirst(projectId);
-        const found = ticket;
-        this.#admit(found, () => this.#find(found));
+        this.#admit(ticket, () => this.#find(ticket));
       }
     }
   }
@@ -195,13 +188,13 @@ export class Deliverer {
   /** Its host has given it a place. */
   #begin({ id, projectId, origin, bodyBytes }: Ticket, get: Get): void {
     this.#bytes += bodyBytes;
-    this.#shares.take(projectId, bodyBytes);
+    this.#shares.add(projectId, bodyBytes, 1);
     let isHolding = true;
     const leave = (hasAnswered: boolean | null): void => {
       if (!isHolding) return;
       isHolding = false;
       this.#hosts.release(origin, bodyBytes, hasAnswered, this.#clock.now());
-      this.#shares.release(projectId, bodyBytes);
+      this.#shares.add(projectId, bodyBytes, -1);
       this.#startForHost(origin);
       this.#startForProjects();
       // It may have begun to rest just now: deliveries that wait for it are tried again after that.

@@ -18,9 +18,8 @@ type Host = { busy: number; busyBytes: number; failures: number; rests: number; 
 const MAX_KNOWN = 10_000;
 
 /**
- * Keeps one slow or dead host from using up what the others need: limits per origin, and a rest for one that does not
- * answer. After a rest, a single attempt goes ahead. An answer of any kind, an error too, is a sign of life: behind one
- * origin there may be many receivers.
+ * Limits each origin, so that a slow or dead host does not delay others. A host that does not answer rests; then a single
+ * attempt goes ahead. Any answer counts, even an error: one origin may have many receivers.
  */
 export class Hosts {
   readonly #limits: typeof HOST_LIMITS;
@@ -33,12 +32,10 @@ export class Hosts {
   /** Takes a place; false when there is none now. */
   take(origin: string, bodyBytes: number, now: number): boolean {
     const host = this.#hosts.get(origin) ?? this.#add(origin, now);
-    if (host.busy > 0) {
-      if (host.busy >= this.#limits.attempts || host.rests > 0) return false;
-      if (host.busyBytes + bodyBytes > this.#limits.bodyBytes) return false;
-    } else if (now < host.restsUntil) {
-      return false;
-    }
+    const { attempts, bodyBytes: maxBytes } = this.#limits;
+    if (host.busy === 0 && now < host.restsUntil) return false;
+    if (host.busy > 0 && (host.busy >= attempts || host.rests > 0)) return false;
+    if (host.busy > 0 && host.busyBytes + bodyBytes > maxBytes) return false;
     host.busy += 1;
     host.busyBytes += bodyBytes;
     return true;
@@ -50,11 +47,8 @@ export class Hosts {
     if (!host) throw new Error(`no attempt at ${origin} is under way`);
     host.busy -= 1;
     host.busyBytes -= bodyBytes;
-    if (hasAnswered === true) {
-      host.failures = 0;
-      host.rests = 0;
-      host.restsUntil = 0;
-    } else if (hasAnswered === false) {
+    if (hasAnswered === true) Object.assign(host, { failures: 0, rests: 0, restsUntil: 0 });
+    else if (hasAnswered === false) {
       host.failures += 1;
       // Attempts that began before the rest and fail during it do not lengthen it.
       if (host.failures >= this.#limits.failures && now >= host.restsUntil) {
@@ -88,8 +82,8 @@ export const MAX_ATTEMPTS = 256;
 export const MAX_BYTES = 256 * 1024 * 1024;
 
 /**
- * What each project may have in progress at once: as much as is left for all others. One project alone gets half of all
- * places, and some are always left: hosts that never answer take no place from other projects.
+ * Each project may have as much in progress as is left for all others. One project alone gets half of all places, so hosts
+ * that never answer always leave some to other projects.
  */
 export class ProjectShares {
   readonly #held = new Map<string, { attempts: number; bytes: number }>();
@@ -103,22 +97,14 @@ export class ProjectShares {
     return attempts === 0 || bytes + bodyBytes <= MAX_BYTES - this.#bytes;
   }
 
-  take(projectId: string, bodyBytes: number): void {
+  /** Takes a place with 1, and gives it back with -1. */
+  add(projectId: string, bodyBytes: number, more: 1 | -1): void {
     const held = this.#held.get(projectId) ?? { attempts: 0, bytes: 0 };
     this.#held.set(projectId, held);
-    held.attempts += 1;
-    held.bytes += bodyBytes;
-    this.#attempts += 1;
-    this.#bytes += bodyBytes;
-  }
-
-  release(projectId: string, bodyBytes: number): void {
-    const held = this.#held.get(projectId);
-    if (!held) throw new Error(`no attempt of ${projectId} is under way`);
-    held.attempts -= 1;
-    held.bytes -= bodyBytes;
-    this.#attempts -= 1;
-    this.#bytes -= bodyBytes;
+    held.attempts += more;
+    held.bytes += more * bodyBytes;
+    this.#attempts += more;
+    this.#bytes += more * bodyBytes;
     if (held.attempts === 0) this.#held.delete(projectId);
   }
 }

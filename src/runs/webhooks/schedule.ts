@@ -3,16 +3,9 @@ const HOUR_MS = 3600 * SECOND_MS;
 
 /** The wait before each attempt, counted from the end of the one before it. */
 export const GAPS_MS: readonly number[] = [
-  0,
-  5,
-  30,
-  5 * 60,
-  30 * 60,
-  2 * 3600,
-  5 * 3600,
-  10 * 3600,
-  24 * 3600,
-].map((seconds) => seconds * SECOND_MS);
+  ...[0, 5, 30, 5 * 60, 30 * 60].map((seconds) => seconds * SECOND_MS),
+  ...[2, 5, 10, 24].map((hours) => hours * HOUR_MS),
+];
 
 const JITTER = 0.1;
 const MAX_RETRY_AFTER_MS = 24 * HOUR_MS;
@@ -20,7 +13,7 @@ const MAX_RETRY_AFTER_MS = 24 * HOUR_MS;
 /** Longer than any planned wait; a later time was written by a clock that was wrong. */
 export const HORIZON_MS = 27 * HOUR_MS;
 
-/** `attempts` were made so far; `retryAfterMs` is what the target asked for, null if nothing. */
+/** `attempts` were made so far; `retryAfterMs` is the target's request, null if none. */
 type Wait = {
   readonly attempts: number;
   readonly retryAfterMs: number | null;

@@ -19,8 +19,8 @@ const QUERY_MS = 2_000;
 const TRIES = 2;
 
 /**
- * Asks the hosts file, then the name servers: the machine's, unless others are given. Not by `dns.lookup`: it blocks one
- * of the few threads that all file access goes through, so a few names with silent servers would hold up the service.
+ * Asks the hosts file, then the name servers: the machine's, unless others are given. `dns.lookup` would block one of the
+ * few threads of all file access, so a few silent name servers would stop the service.
  */
 export function nameResolver(servers?: readonly string[]): Resolve {
   return async (name) => {

@@ -9,10 +9,9 @@ import type { Store } from "../../store/store.ts";
 const PREFIX = "whsec_";
 const SECRET_BYTES = 32;
 
-/** What a signature covers. */
 type Signable = { readonly id: string; readonly timestampSeconds: number; readonly body: Uint8Array };
 
-/** A new signing secret in the form that Standard Webhooks libraries take. */
+/** A new signing secret in the form of Standard Webhooks libraries. */
 export function newSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString("base64");
 }
@@ -47,7 +46,6 @@ function hmac(key: Uint8Array, { id, timestampSeconds, body }: Signable): Buffer
 type Signing = {
   /** The project's active ones. */
   readonly secrets: readonly string[];
-  /** The secret that the caller of the run sent. */
   readonly callerSecret: Uint8Array | null;
   readonly timestampSeconds: number;
 };
@@ -149,16 +147,13 @@ export class SigningSecrets {
 
   /** Ends the use of one; false when the project has no such secret in use. */
   async retire(projectId: string, id: string): Promise<boolean> {
-    const isRetired = await this.#parts.store.webhookSecrets.retire({
-      id,
-      projectId,
-      now: this.#parts.clock.now(),
-    });
+    const { store, clock } = this.#parts;
+    const isRetired = await store.webhookSecrets.retire({ id, projectId, now: clock.now() });
     this.#known.delete(projectId);
     return isRetired;
   }
 
-  /** Another service has made or removed some; null: of any project. */
+  /** Another service has changed some, with null of any project. */
   forget(projectId: string | null): void {
     if (projectId === null) this.#known.clear();
     else this.#known.delete(projectId);

@@ -12,7 +12,7 @@ const MAPPED = new AddressRanges(["::ffff:0:0/96"]);
 const NAT64 = new AddressRanges(["64:ff9b::/96"]);
 const NAT64_PREFIX = "64:ff9b::";
 
-/** Whether a webhook may not connect to this address. Anything that is no address is forbidden too. */
+/** Whether a webhook may not connect to this address; anything else than an address is forbidden too. */
 export function isForbidden(address: string, allow: AddressRanges): boolean {
   // A zone (`fe80::1%eth0`) makes sense on one machine only.
   if (isIP(address) === 0 || address.includes("%")) return true;

@@ -105,7 +105,7 @@ export class ByHand {
       onReleased,
     });
     const partReader = new PartReader(store, clock);
-    this.executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder);
+    this.executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder, this.recorder);
     const basics = { store, partWriter, clock, log, owner, large };
     const parts = { ...basics, executor: this.executor, recorder: this.recorder };
     this.dispatcher = new Dispatcher({

@@ -29,7 +29,7 @@ const CLAIM = {
 test("a run is found by its id among any number, until its end is written down", () => {
   const recorder = { record: (run: LiveRun) => run.settle() };
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, recorder);
+  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, recorder, recorder);
   const ids = new UuidSource();
   const request = (appNumber: number): RunRequest => ({
     id: ids.next(1),
@@ -42,9 +42,7 @@ test("a run is found by its id among any number, until its end is written down",
     webhook: null,
   });
   const light = Array.from({ length: 3_000 }, () => executor.execute(request(1), READER));
-  const claimed = Array.from({ length: 100 }, () =>
-    executor.executeClaimed(request(2), CLAIM, READER, recorder),
-  );
+  const claimed = Array.from({ length: 100 }, () => executor.executeClaimed(request(2), CLAIM, READER));
   const all = [...light, ...claimed];
   expect(all.filter((run) => executor.find(run.request.id) !== run)).toEqual([]);
   expect(executor.claimed()).toEqual(new Set(claimed.map((run) => run.request.id)));
@@ -62,7 +60,7 @@ test("a run is found by its id among any number, until its end is written down",
 test("who waits for a run learns when it begins, or when nobody waits any more", async () => {
   const recorder = { record: (run: LiveRun) => run.settle() };
   // oxlint-disable-next-line no-unsafe-type-assertion
-  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, recorder);
+  const executor = new Executor({ clock: new HandClock() } as unknown as RunParts, recorder, recorder);
   const left = new AbortController();
   const seen: string[] = [];
   const wait = async (id: string, signal: AbortSignal, name: string): Promise<void> => {
@@ -76,7 +74,7 @@ test("who waits for a run learns when it begins, or when nobody waits any more",
     wait("two", left.signal, "left"),
   ];
   const request = { id: "one", target: TARGET, functionName: "run", body: Buffer.alloc(0), isBare: false };
-  executor.executeClaimed({ ...request, ip: null, caller: null, webhook: null }, CLAIM, READER, recorder);
+  executor.executeClaimed({ ...request, ip: null, caller: null, webhook: null }, CLAIM, READER);
   await Promise.all(waits.slice(0, 2));
   expect(seen).toEqual(["first", "second"]);
   left.abort();
