@@ -35,7 +35,7 @@ _PATH = "import sys; sys.path.insert(0, %s); " % json.dumps(PYTHON_DIR)
 _PROBE = _PATH + "from millrace_walls.probe import main_in_seat; main_in_seat()"
 _WARD = _PATH + "from millrace_agent.ward import main; main()"
 
-_RUNGS = ("process", "landlock", "userns")
+_LEVELS = ("process", "landlock", "userns")
 #: What a shell finds there are programs.
 _PROGRAMS = ("bin", "sbin")
 _ANSWER_BYTES = 64 * 1024
@@ -49,16 +49,16 @@ class NoWalls(Exception):
 
 
 class Around:
-    def __init__(self, rung: str | None, network: list[tuple[str, str]], gap: str | None) -> None:
+    def __init__(self, level: str | None, network: list[tuple[str, str]], gap: str | None) -> None:
         #: None for nothing.
-        self.rung = rung
+        self.level = level
         #: What the plan says of the app's network.
         self.network = network
         #: Why connections are not judged; None where they are.
         self.gap = gap
 
     def told(self) -> dict[str, str | None]:
-        return {"level": self.rung or "none", "gap": self.gap and self.gap[:_MAX_CHARS]}
+        return {"level": self.level or "none", "gap": self.gap and self.gap[:_MAX_CHARS]}
 
 
 class Files:
@@ -92,21 +92,21 @@ class Probing:
             offer = json.loads(said)
         except ValueError:
             why = complaint.decode("utf-8", "replace").strip().split("\n")[-1] or "Python gave no answer"
-            offer = {"rung": None, "reasons": dict.fromkeys(_RUNGS, why), "gap": why}
+            offer = {"level": None, "reasons": dict.fromkeys(_LEVELS, why), "gap": why}
         return choose(asked, offer, neighbours)
 
 
 def choose(asked: Walls, offer: dict[str, Any], neighbours: str | None) -> Around:
     """Of what a machine offers, the strongest. Raises NoWalls where that is less than what is asked for."""
-    rung, gap = offer["rung"], offer["gap"]
+    level, gap = offer["level"], offer["gap"]
     least = asked.isolation
-    if least != "auto" and (rung is None or _RUNGS.index(rung) < _RUNGS.index(least)):
+    if least != "auto" and (level is None or _LEVELS.index(level) < _LEVELS.index(least)):
         raise NoWalls("MILLRACE_ISOLATION=%s, but its machine cannot give that: %s" % (least, offer["reasons"][least]))
     if gap is not None and asked.must_judge:
         raise NoWalls("nothing keeps it from connecting to others on its machine: %s" % gap)
     network = asked.network if gap is None else [pair for pair in asked.network if pair[0] == "network"]
     denied = [("neighbours", neighbours)] if gap is None and neighbours is not None else []
-    return Around(rung, network + denied, gap)
+    return Around(level, network + denied, gap)
 
 
 class Walled(Child):
@@ -249,7 +249,7 @@ def start_app(loop: Loop, task: Assignment, files: Files, home: str) -> tuple[Ch
     Gives the folders that it writes to, too, by what they are for it.
     """
     around = files.around
-    is_walled = around is not None and around.rung is not None
+    is_walled = around is not None and around.level is not None
     storage = _storage(task.storage, files.folder)
     scratch = os.path.join(files.folder, "scratch")
     if is_walled:
@@ -269,15 +269,15 @@ def start_app(loop: Loop, task: Assignment, files: Files, home: str) -> tuple[Ch
         command = [files.python if program in ("python", "python3") else program, *rest]
     else:
         # In a namespace of its own the first process is a keeper; elsewhere behind walls the agent is.
-        is_kept = is_walled and around is not None and around.rung != "userns"
+        is_kept = is_walled and around is not None and around.level != "userns"
         own = {"address": _DOOR if is_walled else home, "bundle_dir": files.bundle, "kept": is_kept}
         order = json.dumps({**task.order, **own})
-    if around is None or around.rung is None:
+    if around is None or around.level is None:
         arguments = command if task.server is None else program_arguments(files.bundle, command)
         return Child(arguments, order.encode() + b"\n", variables), {"storage": storage}
     written = {"storage": storage, "scratch": scratch}
     fields = [
-        ("rung", around.rung),
+        ("level", around.level),
         ("program", command[0]),
         ("harness", PYTHON_DIR),
         ("data_dir", files.folder),

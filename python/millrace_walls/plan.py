@@ -34,11 +34,11 @@ class Plan:
             else:
                 one[name] = value
         #: `none`, `process`, `landlock`, `userns` or `uid`; each includes those before it.
-        self.rung = one["rung"]
+        self.level = one["level"]
         #: Whether it gets a view of the machine of its own, and so is the first process of new namespaces.
-        self.has_namespaces = self.rung in ("userns", "uid")
+        self.has_namespaces = self.level in ("userns", "uid")
         #: Who it runs as; none but on `uid`.
-        self.user = int(one["user"]) if self.rung == "uid" else None
+        self.user = int(one["user"]) if self.level == "uid" else None
         #: Whether the app may use the internet: `true`, `false`, or `egress`.
         self.network = one["network"]
         #: The port of the service's management listener, where connections are judged; 0 if that is not known yet.

@@ -1,4 +1,4 @@
-"""Which rungs this host gives, found out by trying each: a process raises its walls and runs into them."""
+"""Which levels this host gives, found out by trying each: a process raises its walls and runs into them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Callable, NoReturn
 from . import kernel, landlock, probe_network, walls
 from .plan import Plan
 
-_RUNGS = ("process", "landlock", "userns", "uid")
+_LEVELS = ("process", "landlock", "userns", "uid")
 _OWN = ("bundle", "storage", "scratch")
 _PTRACE = {"x86_64": 101, "aarch64": 117}
 #: What every app needs of its interpreter: its own standard library, and libraries of the host that it is linked to.
@@ -25,26 +25,26 @@ _MAX_BYTES = 1000
 def main() -> None:
     """Reads from stdin: a folder of its own, the data directory, the harness, what apps may read, a user for `uid`.
 
-    Says why each rung fails, or null.
+    Says why each level fails, or null.
     """
     asked = json.loads(sys.stdin.buffer.readline())
-    print(json.dumps({rung: why_not(rung, asked) for rung in _RUNGS}))
+    print(json.dumps({level: why_not(level, asked) for level in _LEVELS}))
 
 
-def why_not(rung: str, asked: dict[str, Any]) -> str | None:
-    """Why this host does not give a rung; None where it does."""
+def why_not(level: str, asked: dict[str, Any]) -> str | None:
+    """Why this host does not give a level; None where it does."""
     folder: str = asked["folder"]
     with open(os.path.join(folder, "hidden"), "w", encoding="ascii"):
         pass
     for name in _OWN:
-        os.makedirs(os.path.join(folder, rung, name), 0o700)
-    fields = {"rung": rung, "network": "false", "program": sys.executable, "user": asked["user"]}
-    places = {name: os.path.join(folder, rung, name) for name in _OWN}
+        os.makedirs(os.path.join(folder, level, name), 0o700)
+    fields = {"level": level, "network": "false", "program": sys.executable, "user": asked["user"]}
+    places = {name: os.path.join(folder, level, name) for name in _OWN}
     host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}
     plan = Plan([*{**fields, **places, **host}.items(), *(("read", each) for each in asked["reads"])])
     known = landlock.version()
     # Without scopes an app could signal the service; a view of its own keeps it from that as well.
-    if rung == "landlock" and 0 < known < landlock.SCOPES_SINCE:
+    if level == "landlock" and 0 < known < landlock.SCOPES_SINCE:
         return "Landlock has version %d here, and %d is needed" % (known, landlock.SCOPES_SINCE)
     if plan.user is not None:
         why = _why_no_users(plan.user, [places[name] for name in _OWN])
@@ -115,7 +115,7 @@ def _run_into(plan: Plan, hidden: str) -> str:
         return "the filter of system calls lets one through that it should refuse"
     if plan.user is not None and not _is_only(plan.user, plan.storage or ""):
         return "a process that became another user is not that user alone"
-    if plan.rung != "process":
+    if plan.level != "process":
         try:
             os.close(os.open(hidden, os.O_RDONLY))
         except (PermissionError, FileNotFoundError):
@@ -143,24 +143,24 @@ def _start_interpreter(program: str) -> str:
 
 
 #: From the strongest. To give each project a user takes a service that knows all of them.
-_SEAT_RUNGS = ("userns", "landlock", "process")
+_SEAT_LEVELS = ("userns", "landlock", "process")
 
 
 def main_in_seat() -> None:
-    """Reads what `probe` reads. Says the rung or null, why none above it holds, and why connections are not judged."""
+    """Reads what `probe` reads. Says the level or null, why none above it holds, and why connections are not judged."""
     asked = json.loads(sys.stdin.buffer.readline())
     reasons: dict[str, str] = {}
-    for rung in _SEAT_RUNGS:
-        why = why_not(rung, asked)
+    for level in _SEAT_LEVELS:
+        why = why_not(level, asked)
         if why is None:
-            print(json.dumps({"rung": rung, "reasons": reasons, "gap": _gap(rung, asked)}))
+            print(json.dumps({"level": level, "reasons": reasons, "gap": _gap(level, asked)}))
             return
-        reasons[rung] = why
-    print(json.dumps({"rung": None, "reasons": reasons, "gap": "the app lives behind no walls"}))
+        reasons[level] = why
+    print(json.dumps({"level": None, "reasons": reasons, "gap": "the app lives behind no walls"}))
 
 
-def _gap(rung: str, asked: dict[str, str]) -> str | None:
+def _gap(level: str, asked: dict[str, str]) -> str | None:
     folder = os.path.join(asked["folder"], "network")
     os.mkdir(folder, 0o700)
-    why = probe_network.outcome({**asked, "folder": folder, "rung": rung})
+    why = probe_network.outcome({**asked, "folder": folder, "level": level})
     return None if why == "judged" else why

@@ -44,8 +44,8 @@ def main() -> None:
     Says why CUDA does not start outside the walls, why not behind them, and which wall does that; null for what holds.
     """
     asked = json.loads(sys.stdin.buffer.readline())
-    bare = _told(asked, {**asked, "rung": "process"}, frozenset())
-    walled = _told(asked, asked, walls.EVERY) if bare is None and asked["rung"] else None
+    bare = _told(asked, {**asked, "level": "process"}, frozenset())
+    walled = _told(asked, asked, walls.EVERY) if bare is None and asked["level"] else None
     culprits = [name for name in sorted(walls.EVERY) if _told(asked, asked, frozenset({name}))] if walled else []
     print(json.dumps({"bare": bare, "walled": walled, "walls": culprits}))
 
@@ -72,7 +72,7 @@ def _told(asked: dict[str, Any], host: dict[str, Any], raised: frozenset[str]) -
 
 
 def _plan(asked: dict[str, Any], folder: str) -> Plan:
-    fields = {"rung": asked["rung"], "network": "false", "program": sys.executable, "user": asked["user"]}
+    fields = {"level": asked["level"], "network": "false", "program": sys.executable, "user": asked["user"]}
     if asked["has_notifier"]:
         fields["notifier"] = "true"
     host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}

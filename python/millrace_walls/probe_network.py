@@ -17,7 +17,7 @@ _PERMITTED, _DENIED = "127.0.0.1", "127.0.0.2"
 
 
 def main() -> None:
-    """Reads from stdin: a rung, a folder of its own, the data directory, the harness, a user of the range for projects.
+    """Reads from stdin: a level, a folder of its own, the data directory, the harness, a user of the range for projects.
 
     Says "judged", or why not.
     """
@@ -33,7 +33,7 @@ def outcome(asked: dict[str, str]) -> str:
 
 def _outcome(asked: dict[str, str]) -> str:
     folder = asked["folder"]
-    fields = {"rung": asked["rung"], "network": "true", "home": "", "program": sys.executable, "order": ""}
+    fields = {"level": asked["level"], "network": "true", "home": "", "program": sys.executable, "order": ""}
     places = {"bundle": folder, "storage": folder, "scratch": folder, "harness": asked["harness"]}
     rules = {"management_port": "0", "denied": _DENIED + "/32"}
     plan = Plan({**fields, **places, **rules, "data_dir": asked["data_dir"], "user": asked["user"]}.items())

@@ -52,7 +52,7 @@ class UnixSockets:
         #: The app has asked for the sockets of other programs (`unix_sockets = true`): every name means what it says.
         self._reaches_others = plan.unix_sockets and not plan.has_namespaces
         #: Where its paths may lead, if not everywhere in its view: one folder, by the names that it has.
-        own = plan.scratch if plan.rung == "landlock" and not plan.unix_sockets else None
+        own = plan.scratch if plan.level == "landlock" and not plan.unix_sockets else None
         self._own_folders = [] if own is None else [own, os.path.realpath(own)]
         self._prefix = b"millrace-%s-" % os.urandom(4).hex().encode()
         #: The network namespace of its datagram sockets, once there is one.

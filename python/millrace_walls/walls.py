@@ -1,4 +1,4 @@
-"""Raises the walls of a rung around this process. There is no way back."""
+"""Raises the walls of a level around this process. There is no way back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unix_sockets(plan: Plan) -> str:
     """
     from . import landlock
 
-    has_scopes = plan.rung != "process" and landlock.version() >= landlock.SCOPES_SINCE
+    has_scopes = plan.level != "process" and landlock.version() >= landlock.SCOPES_SINCE
     if has_scopes and (plan.has_namespaces or plan.unix_sockets):
         return "kernel"
     if plan.has_notifier:
@@ -71,14 +71,14 @@ def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
     Where the kernel asks about system calls, gives the descriptor on which it does: it is for the agent. Fewer than all
     walls are raised only to find out which of them is in the way of something.
     """
-    if plan.rung == "none":
+    if plan.level == "none":
         return None
     from . import kernel, landlock, namespaces, places, seccomp
 
     is_apart = plan.has_namespaces and "namespaces" in raised
     kernel.limit_resources()
     asks_names = False
-    seen = None if plan.rung == "process" else places.Places(plan)
+    seen = None if plan.level == "process" else places.Places(plan)
     if seen is not None and is_apart:
         namespaces.build(seen)
     # It may write to what /proc says of its own processes; what it says of the kernel is root's.
