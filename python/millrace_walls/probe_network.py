@@ -17,10 +17,7 @@ _PERMITTED, _DENIED = "127.0.0.1", "127.0.0.2"
 
 
 def main() -> None:
-    """Reads from stdin: a level, a folder of its own, the data directory, the harness, a user of the range for projects.
-
-    Says "judged", or why not.
-    """
+    """Reads from stdin a level, a folder, the data directory, the harness, a user; prints "judged", or why not."""
     print(outcome(json.loads(sys.stdin.buffer.readline())))
 
 
