@@ -110,8 +110,8 @@ def copy_descriptor(thread: int, descriptor: int) -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        # Before Linux 6.9 only the first thread can be opened. The call is made on that thread's descriptor, so one with
-        # its own table gains nothing.
+        # Before Linux 6.9 only the first thread can be opened. The call is made on that thread's descriptor, so others
+        # gain nothing by a table of their own.
         process = kernel.syscall(_PIDFD_OPEN, int(status_of(thread, "Tgid")), 0)
     try:
         return kernel.syscall(_PIDFD_GETFD, process, descriptor, 0)

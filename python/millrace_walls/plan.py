@@ -87,8 +87,8 @@ class Plan:
 
 
 def parse(text: bytes) -> Plan:
-    """Reads fields `name=value`, each with a zero byte after it; the last is `end=`. Not JSON: importing that would take
-    as long as raising the walls.
+    """Reads fields `name=value`, each with a zero byte after it; the last is `end=`. Importing JSON would take as long
+    as raising the walls.
     """
     *fields, end, rest = text.split(b"\0")
     if end != b"end=" or rest:
