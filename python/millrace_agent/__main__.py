@@ -1,4 +1,4 @@
-"""Starts an agent: `python3 -I …/millrace_agent [ORDER.json]`; without a file the order is read from stdin."""
+"""Starts an agent: `python3 -I …/millrace_agent [ORDER.json]`; without a file it reads the order from stdin."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ if sys.argv[1:2] == ["--check"]:
 try:
     from millrace_agent.start import main
 except ImportError as error:
-    # One line instead of a traceback: it is quoted in build logs and in answers to callers.
+    # One line instead of a traceback: build logs and answers to callers quote it.
     sys.exit("Python %d.%d lacks a module that the agent needs: %s" % (*sys.version_info[:2], error))
 
 main()

@@ -1,4 +1,4 @@
-"""A seat's life: find a service, fetch the app, start the harness, pass its connections on, end."""
+"""The life of a seat: find a service, fetch the app, start the harness, relay its connections, end."""
 
 from __future__ import annotations
 
@@ -32,40 +32,38 @@ if TYPE_CHECKING:
 
 def own_tag() -> str:
     """Such as `3.11 cpython-311-x86_64-linux-gnu glibc 2.36`."""
-    # As `sysconfig` and `platform` tell it, which take longer to import than the agent itself.
+    # The same as from `sysconfig` and `platform`, which take longer to import than the agent itself.
     _, *words = (EXTENSION_SUFFIXES or [""])[0].split(".")
     abi = words[0] if len(words) == 2 and words[0] != "abi3" else sys.implementation.cache_tag
     try:
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (AttributeError, OSError, ValueError):
         libc = ""
-    return " ".join(["%d.%d" % sys.version_info[:2], str(abi), libc or _other_libc()])
+    if not libc:
+        import platform
 
-
-def _other_libc() -> str:
-    import platform
-
-    return " ".join(platform.libc_ver())
+        libc = " ".join(platform.libc_ver())
+    return " ".join(["%d.%d" % sys.version_info[:2], str(abi), libc])
 
 
 _HEARTBEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0
-#: Between two tries to reach a service.
+#: Between two attempts to reach a service.
 _PAUSE_SECONDS = 0.5
-#: How long a keeper has to end all below it.
+#: How long a keeper has to end all processes below it.
 _KEEPER_SECONDS = 5.0
-#: How long the last word may take.
+#: How long the service may take to read the last message.
 _LAST_WORD_SECONDS = 2.0
 _MESSAGE_CHARS = 2_000
 
-#: Also for a seat that lost its service for good: it cleans up after itself, and its pod counts as succeeded.
+#: Exit codes. A seat that lost its service for good is done too: it cleans up, and its pod counts as succeeded.
 _DONE = 0
-#: It was fenced, or never reached a service: nothing of it counts.
+#: The seat was fenced, or never reached a service.
 _LOST = 3
 
 
 class Agent:
-    """One seat. Everything but fetching happens in one thread."""
+    """One seat. Everything except fetching happens in one thread."""
 
     def __init__(self, order: SeatOrder, folder: str) -> None:
         self._order = order
@@ -80,10 +78,10 @@ class Agent:
         self._grace_seconds = order.grace_seconds
         self._is_seated = False
         self._heard_at = self._said_at = self._began_at
-        #: Since when there is no service; none at the start.
+        #: Since when there is no service; None while there is one.
         self._alone_since: float | None = self._began_at
         self._retry_at = 0.0
-        #: What a service has to know of what has happened so far, in its order.
+        #: What every service of this seat must know, in the order of events.
         self._milestones: list[tuple[str, Any]] = []
         self._fetched: Files | Exception | None = None
         self._child: Child | None = None
@@ -91,19 +89,17 @@ class Agent:
         self._server: OwnServer | None = None
         self._held = Held(self._loop.wake)
         self._killed_at: float | None = None
-        #: With which code the app has ended; None while it runs.
+        #: The app's exit code; None while it runs.
         self._swept: int | None = None
         self._over_at: float | None = None
         self._code = _DONE
 
     def run(self) -> int:
-        """Lives until the seat is over; gives how."""
+        """Runs until the seat is over; returns the exit code."""
         self._loop.catch(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
         self._loop.run(self._tick)
         self._relays.close()
         return self._code
-
-    # Time.
 
     def _tick(self, now: float) -> None:
         self._reap()
@@ -140,8 +136,6 @@ class Agent:
         elif self._is_seated and now - self._said_at >= _HEARTBEAT_SECONDS:
             self._say("beat", {})
 
-    # The service.
-
     def _call(self, now: float) -> None:
         numeric = self._addresses.take()
         self._heard_at = now
@@ -165,7 +159,7 @@ class Agent:
             self._line = None
 
     def _lose(self) -> None:
-        """The connection is lost. What is being relayed stays so: the loss may be transient."""
+        """Handles a lost connection. Relays stay open: the loss may be transient."""
         was_heard = self._is_seated and self._over_at is not None
         self._line = None
         self._is_seated = False
@@ -186,7 +180,7 @@ class Agent:
                 self._addresses.prefer(read_address(value["address"]))
                 self._retry_at = 0.0
             elif word == "look":
-                # 0 is what the keeper keeps.
+                # 0 asks about the process below the keeper.
                 pid = int(value["pid"]) or (self._child.kept() if self._child is not None else 0)
                 self._say("seen", {"id": int(value["id"]), "out_of_memory": self._held.deaths, **looks.look_at(pid)})
             elif word == "where" and self._server is not None and self._child is not None:
@@ -245,7 +239,7 @@ class Agent:
         return self._line if self._is_seated else None
 
     def _pass(self, word: str, value: Any) -> None:
-        """Something that a service has to know, now or when there is one again."""
+        """Sends what every service of this seat must know, now or when there is one again."""
         self._milestones.append((word, value))
         self._say(word, value)
 
@@ -253,14 +247,14 @@ class Agent:
         return {"ms": round((time.monotonic() - self._began_at) * 1000)}
 
     def _may_go_on(self) -> bool:
-        """Whether another service can have what is in the seat. Of one that is over, it is told how it ended."""
+        """Whether another service can take the seat over. If the app has ended, that service learns how."""
         if self._over_at is not None or self._swept is not None:
             return True
         is_staying = self._killed_at is None and ("leaving", {}) not in self._milestones
         return self._child is not None and is_staying and self._relays.may_go_on
 
     def _settle(self) -> None:
-        # If the app has ended, that is all that the service will be told.
+        # If the app has ended, its end is all that the service hears.
         if not self._relays.is_taken_over or not self._is_seated or self._session is None or self._swept is not None:
             return
         task = self._session.assignment
@@ -268,8 +262,6 @@ class Agent:
             self._fence("what is in it cannot go on for another service")
         elif self._relays.settle(task.server.ticket if task.server else str(task.order["template_ticket"])):
             self._say("adopted", {})
-
-    # The app.
 
     def _fetch(self, session: Session, address: tuple[str, int]) -> None:
         try:
@@ -308,8 +300,7 @@ class Agent:
             if most is not None:
                 self._held.watch_folder(name, path, most)
         self._server = None if task.server is None else OwnServer(task.server.port, task.server.authored)
-        around = None if fetched.around is None else fetched.around.told()
-        self._pass("started", {**self._since_begin(), "walls": around})
+        self._pass("started", {**self._since_begin(), "walls": fetched.around and fetched.around.told()})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):
             if task.server is None:
                 EarlyLines(self._loop, descriptor, stream, self._say)
@@ -317,10 +308,8 @@ class Agent:
                 pipe = self._relays.kept[stream] = Pipe(self._loop, descriptor)
                 self._relays.join(pipe, stream, task.server.ticket)
 
-    # The end.
-
     def _reap(self) -> None:
-        """Everything whose parent has ended is a child of this process."""
+        """Reaps children, which include every process whose parent has ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -335,14 +324,14 @@ class Agent:
                 self._swept = None if status is None else keeper.exit_code(status)
 
     def _sweep(self, code: int) -> None:
-        """Ends what the app has left, in steps: to free much memory takes long, and heartbeats go on meanwhile."""
+        """Ends what the app has left, in steps: freeing much memory takes long, and heartbeats must continue."""
         if keeper.is_swept():
             self._leave(("exited", {"code": code, **self._held.told()}))
         else:
             self._loop.hurry(keeper.PAUSE_SECONDS)
 
     def _make_room(self) -> None:
-        """This place is about to end: the service starts other seats, and then ends this one."""
+        """Announces that this place is about to end: the service starts other seats, then ends this one."""
         if self._child is not None and (self._is_seated or ("leaving", {}) not in self._milestones):
             self._pass("leaving", {})
         else:
@@ -361,22 +350,22 @@ class Agent:
         self._leave(("failed", {"message": message[:_MESSAGE_CHARS]}))
 
     def _leave(self, milestone: tuple[str, Any]) -> None:
-        """Says how it ended, and goes. Without a service it goes as soon as one has heard it, or its grace is over."""
+        """Says how the seat ended, and leaves once a service has heard it, or its grace is over."""
         self._over_at = time.monotonic()
         self._pass(*milestone)
 
     def _finish(self, now: float) -> None:
         if self._line is not None and self._is_seated:
-            # The service closes the line when it has read it.
+            # The service closes the line when it has read that.
             if self._over_at is not None and now - max(self._over_at, self._said_at) > _LAST_WORD_SECONDS:
                 self._loop.stop()
         elif self._line is None and self._killed_at is not None:
-            self._loop.stop()  # It was asked to end, and the service that asked has gone.
+            self._loop.stop()  # The service that ended it has gone.
         else:
             self._keep_in_touch(now)
 
     def _give_up(self) -> None:
-        """The grace is over. A seat that has had a service ends in order; one that never had one says what to check."""
+        """Ends the seat after its grace. One that never had a service says what to check."""
         if self._session is not None:
             self._fence("no service was found for %d s" % self._grace_seconds, _DONE)
             return
@@ -385,7 +374,7 @@ class Agent:
         self._fence(why % (tried, self._grace_seconds))
 
     def _fence(self, why: str, code: int = _LOST) -> None:
-        """Nothing that happens here counts any more: the connections end first, then the seat."""
+        """Ends the connections first, then the seat: from now on nothing here counts."""
         self._relays.close()
         if self._line is not None:
             self._line.close()

@@ -1,7 +1,6 @@
-"""A seat in which an environment is built: the agent runs what the service says, one order after the other.
+"""A seat that builds an environment: the agent carries out the service's orders, one after the other.
 
-What is to be done, and in which order, only the service knows. Here programs are started, what they print is sent, and
-folders are packed and sent when they are asked for.
+It starts programs, sends their output, fetches an environment, and packs and sends folders.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 _ORDERS = ("run", "give", "bring")
-#: Of one stream of a program, each line counted as so much longer: a build's log holds no more. Of the rest, the last
+#: Sent of one stream of a program, with a cost for each line: a build's log holds no more. After that only the last
 #: lines are sent, which tell why it failed.
 _STREAM_BYTES = 4 * 1024 * 1024
 _LINE_COST_BYTES = 64
 _LAST_LINES = 50
 _PROBLEM_CHARS = 2_000
-#: Of a file that an order brings along.
+#: The name of a file that comes with an order.
 _FILE_NAME = re.compile(r"[a-z]{1,32}\.txt\Z")
 
 
 class Home:
-    """What a build needs of its agent: the way to the service."""
+    """A build's way to the service."""
 
     def __init__(
         self,
@@ -58,21 +57,21 @@ class Home:
         self._proof = proof
         self._line = line
         self.say = say
-        #: What a service has to know, now or when there is one again.
+        #: Sends what every service of this seat must know, now or when there is one again.
         self.tell = tell
 
     @property
     def is_full(self) -> bool:
-        """The service is not there, or slower than what is sent to it."""
+        """Whether there is no service, or it reads more slowly than this seat sends."""
         line = self._line()
         return line is None or not line.is_drained
 
     def connect(self, ticket: str) -> ssl.SSLSocket:
-        """A connection to the service that shows a ticket."""
+        """Opens a connection to the service that shows a ticket."""
         return connect(self._context, self._where(), "millrace 1 wire %s" % ticket)
 
     def bring(self, blob: str, to: str) -> None:
-        """Fetches an environment by its hash, and fits it to this place."""
+        """Fetches an environment by its hash, and adapts it to this machine."""
         try:
             Blobs(self._context, self._where(), *self._proof).bring_environment(blob, to)
         except (NotFetched, BadArchive, OSError) as error:
@@ -87,7 +86,7 @@ class Home:
 
 
 class Build:
-    """One build. Everything but what takes long happens in the agent's thread."""
+    """One build. Only what takes long happens outside the agent's thread."""
 
     def __init__(self, loop: Loop, folder: str, home: Home) -> None:
         self._loop = loop
@@ -96,7 +95,7 @@ class Build:
         self._last_id = 0
         self._step: _Step | None = None
         self._is_busy = False
-        #: What has been done aside, by its id.
+        #: The order that a thread has finished, and what went wrong.
         self._done: tuple[int, str | None] | None = None
         name_python(folder)
         for name in ("aside", "home"):
@@ -104,12 +103,12 @@ class Build:
         home.tell("ready", {"folder": folder, "python": PYTHON})
 
     def hear(self, word: str, value: Any) -> None:
-        """Takes an order; raises ValueError, KeyError or TypeError for one that cannot be carried out."""
+        """Takes an order; raises ValueError, KeyError or TypeError for an invalid one."""
         if word not in _ORDERS:
             return
         order_id = int(value["id"])
         if order_id <= self._last_id:
-            return  # It is told again on every connection, until it is done.
+            return  # The service repeats it on every connection, until it is done.
         if self._is_busy:
             raise ValueError("one after the other")
         self._last_id = order_id
@@ -160,7 +159,7 @@ class Build:
         own_path = found.get("PATH", os.defpath)
         found["HOME"] = os.path.join(self._folder, "home")
         found.update({str(name): str(value) for name, value in given.items()})
-        # What the service names comes first; what else there is, only this place knows.
+        # The service's folders come first, then this machine's.
         found["PATH"] = given["PATH"] + os.pathsep + own_path if "PATH" in given else own_path
         return found
 
@@ -172,7 +171,7 @@ class Build:
                     # Waits until the service has read it all: closing with something unread may lose what was sent.
                     home.unwrap()
                 except OSError:
-                    pass  # The service knows by the hash behind it whether it is whole.
+                    pass  # The hash at the end tells the service whether it got all.
         except Unpackable as error:
             raise Unpackable("the %s could not be taken from where it was built: %s" % (what, error)) from None
         except OSError as error:
@@ -180,7 +179,7 @@ class Build:
             raise NotFetched(message % (what, describe(error))) from None
 
     def _aside(self, order_id: int, work: Callable[[], object]) -> None:
-        """In a thread of its own: heartbeats go on meanwhile."""
+        """Works in another thread: heartbeats must continue."""
 
         def act() -> None:
             problem = None
@@ -202,7 +201,7 @@ class Build:
 
 
 class _Step:
-    """One program. It has ended when its process has, and all that was printed is sent."""
+    """One program. It is over when its process has ended and all its output is sent."""
 
     def __init__(self, loop: Loop, child: Child, home: Home, on_end: Callable[[int, bool], None]) -> None:
         self.child = child
@@ -229,7 +228,7 @@ class _Step:
 
 
 class _StepLines(Lines):
-    """The first of them, and the last. They are not read while there is no service, or while it is slower."""
+    """Sends the first lines, and the last. Pauses while the service is slower, or gone."""
 
     def __init__(self, loop: Loop, descriptor: int, home: Home, stream: str, on_over: Callable[[], None]) -> None:
         self.is_over = False

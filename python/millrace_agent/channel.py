@@ -1,7 +1,7 @@
 """A connection to a service by TLS 1.3, which never blocks.
 
-The records go through memory: one read of the socket takes all that has come, and one write sends all that was made of
-what is to be sent. A socket wrapped by `ssl` asks the kernel three times for each record.
+Records go through memory: one read of the socket takes all that has arrived, and one write sends all that is encrypted.
+A socket wrapped by `ssl` makes three system calls for each record.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Owner(Protocol):
-        """Who uses a channel."""
+        """The user of a channel."""
 
         def on_open(self) -> None: ...
         def on_data(self, data: memoryview) -> bool:
-            """Takes what came, which is overwritten afterwards. False for no more at the moment, until `resume`."""
+            """Takes received bytes, which are overwritten afterwards. Returns False to pause until `resume`."""
             ...
 
         def on_drained(self) -> None:
-            """All that was sent is with the kernel."""
+            """The kernel has taken all that was sent."""
 
         def on_end(self, is_orderly: bool) -> None:
-            """The service sends nothing more; if it is not orderly, the connection is gone."""
+            """The service sends nothing more; if the end is not orderly, the connection is lost."""
 
 
-#: The name in the certificate of every service of an installation; nobody looks it up.
+#: The name in the certificate of every service of an installation; it is never resolved.
 SERVER_NAME = "home.seats.millrace.internal"
 
-#: What goes unanswered for half a minute is lost: something on the way may have forgotten an idle connection.
+#: A connection without an answer for 30 s is lost: a device on the path may have forgotten an idle one.
 _OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -45,7 +45,7 @@ _OPTIONS = (
 )
 _BYTES = 256 * 1024
 _RECORD_BYTES = 16 * 1024
-# One thread works with one channel at a time, and leaves nothing in them.
+# Shared: one thread works with one channel at a time, and leaves nothing in them.
 _raw = bytearray(_BYTES)
 _raw_view = memoryview(_raw)
 _plain = bytearray(_BYTES)
@@ -53,7 +53,7 @@ _plain_view = memoryview(_plain)
 
 
 def trust(authority: str) -> ssl.SSLContext:
-    """Takes the certificates of that authority, given as PEM, and no others."""
+    """Trusts only the certificates of that authority, given as PEM."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(cadata=authority)
@@ -85,11 +85,11 @@ class Channel:
         loop.watch(self._descriptor, self._events, self._act)
         error = self._socket.connect_ex(address)
         if error not in (0, errno.EINPROGRESS):
-            loop.wake()  # Its owner learns of it in the next round, as of any other end: the socket is ready by then.
+            loop.wake()  # The owner hears of it in the next round, as of any other end: the socket is ready by then.
 
     @property
     def is_full(self) -> bool:
-        """What was sent last is not all with the kernel."""
+        """Whether the kernel has not taken all that was sent."""
         return len(self._unsent) > 0
 
     def send(self, data: bytes | memoryview) -> None:
@@ -120,14 +120,14 @@ class Channel:
             self._set_events(self._events | IN)
 
     def end(self) -> None:
-        """Nothing more is sent; what the service sends is still taken."""
+        """Sends nothing more, but still receives."""
         if self._is_closed or self._is_ending:
             return
         self._is_ending = True
         try:
             self._tls.unwrap()
         except ssl.SSLError:
-            pass  # It waits for the service's own word.
+            pass  # It waits for the service's own closing message.
         self._flush()
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class Channel:
         if events & IN:
             self._receive()
         elif events & ~OUT:
-            self._fail()  # Nobody reads at the moment: it is gone in both directions.
+            self._fail()  # Reading is paused, and both directions are closed.
         if events & OUT and not self._is_closed:
             self._flush()
 
@@ -175,7 +175,7 @@ class Channel:
         return not self._is_closed
 
     def _decrypt(self) -> None:
-        """Hands on what has come, many records at a time."""
+        """Hands received bytes to the owner, many records at a time."""
         if not self._is_open:
             return
         read: Any = self._tls.read
@@ -191,7 +191,7 @@ class Channel:
                         self._has_ended = True
                         break
                     at += count
-                    # Asking for more than there is would raise an error, which takes as long as all the rest.
+                    # Reading without data would raise an error, which takes as long as all the rest.
                     if not incoming.pending and not more():
                         is_over = True
                         break
@@ -209,7 +209,7 @@ class Channel:
             self._owner.on_end(True)
 
     def _flush(self) -> None:
-        if not self._is_open and not self._is_connected():
+        if not self._is_open and not self._begin_handshake():
             return
         was_full = len(self._unsent) > 0
         made = self._outgoing.read()
@@ -228,13 +228,20 @@ class Channel:
         if was_full:
             self._unsent = b""
         self._set_events(self._events & ~OUT)
-        if self._is_ending:
-            self._leave()
-        elif was_full:
-            self._owner.on_drained()
+        if not self._is_ending:
+            if was_full:
+                self._owner.on_drained()
+            return
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # The service was faster.
+        if self._has_ended:
+            self.close()
+            self._owner.on_end(True)
 
-    def _is_connected(self) -> bool:
-        """Before the handshake: begins it when the connection stands."""
+    def _begin_handshake(self) -> bool:
+        """Returns whether the connection is established."""
         if self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._fail()
             return False
@@ -246,16 +253,6 @@ class Channel:
             self._fail()
             return False
         return True
-
-    def _leave(self) -> None:
-        """All is sent that there was to say."""
-        try:
-            self._socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # The service was faster.
-        if self._has_ended:
-            self.close()
-            self._owner.on_end(True)
 
     def _set_events(self, events: int) -> None:
         if events != self._events and not self._is_closed:

@@ -1,4 +1,4 @@
-"""Tries whether an agent could run here: `python3 -I …/millrace_agent --check [HOST:PORT]…`."""
+"""Checks whether an agent could run here: `python3 -I …/millrace_agent --check [HOST:PORT]…`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from .order import read_address
 
 _PACKAGES = ("millrace_agent", "millrace_walls", "millrace_worker")
 _CONNECT_SECONDS = 5.0
-#: Only for types: nothing of it is needed where the agent runs.
-_UNUSED = {"typing"}
 
 
 def main(addresses: list[str]) -> None:
-    """Says on stderr what is wrong, and ends with 1; says nothing and ends with 0 if all is well."""
-    problems = _missing_modules() + _unreachable(addresses)
+    """Prints problems to stderr and exits with 1; prints nothing and exits with 0 if there are none."""
+    problems: list[str] = []
+    # The agent imports `typing` only for its types.
+    for name in sorted(_imported() - {"typing"}):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            problems.append("the image's Python %d.%d lacks a module: %s" % (*sys.version_info[:2], error))
+    for text in addresses:
+        try:
+            socket.create_connection(read_address(text), _CONNECT_SECONDS).close()
+        except (OSError, ValueError) as error:
+            problems.append("%s cannot be reached: %s" % (text, error))
     for problem in problems:
         print(problem, file=sys.stderr)
     sys.exit(1 if problems else 0)
 
 
-def _missing_modules() -> list[str]:
-    """Modules of the standard library that the agent or the harness imports sooner or later."""
-    problems: list[str] = []
-    for name in sorted(_imported() - _UNUSED):
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            problems.append("the image's Python %d.%d lacks a module: %s" % (*sys.version_info[:2], error))
-    return problems
-
-
 def _imported() -> set[str]:
+    """Modules of the standard library that the agent or the harness imports sooner or later."""
     above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     names: set[str] = set()
     for folder in (os.path.join(above, package) for package in _PACKAGES):
@@ -48,13 +47,3 @@ def _imported() -> set[str]:
                 elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
                     names.add(node.module)
     return {name for name in names if not name.startswith("millrace_")}
-
-
-def _unreachable(addresses: list[str]) -> list[str]:
-    problems: list[str] = []
-    for text in addresses:
-        try:
-            socket.create_connection(read_address(text), _CONNECT_SECONDS).close()
-        except (OSError, ValueError) as error:
-            problems.append("%s cannot be reached: %s" % (text, error))
-    return problems

@@ -1,4 +1,4 @@
-"""A process below the agent, and what it finds in its environment."""
+"""A process below the agent, its environment and its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The interpreter of keepers, and of apps without one of their own.
 PYTHON = os.path.realpath(sys.executable)
 
-#: What an app may see of the environment of its seat; the services show it no more of theirs.
+#: The variables of its seat that an app gets, which are those that it gets from a service on one machine.
 ALLOWED = (
     *("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
     *("CUDA_VISIBLE_DEVICES", "SSL_CERT_FILE", "SSL_CERT_DIR"),
@@ -29,7 +29,7 @@ ALLOWED = (
 def environment_of(
     variables: dict[str, str], storage: str, environment: str | None, scratch: str | None = None
 ) -> dict[str, str]:
-    """What the app's processes find in their environment. With `scratch`, the home of the seat's user is not theirs."""
+    """The variables of the app's processes. With `scratch`, that folder is their home and temporary folder."""
     found = {"LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
     found.update({name: os.environ[name] for name in ALLOWED if name in os.environ})
     if scratch is not None:
@@ -44,10 +44,7 @@ def environment_of(
 
 
 def name_python(folder: str) -> str:
-    """Makes a folder below that one in which the interpreter has the names that commands call it by.
-
-    The place may know it by one of them only, by none, or know another interpreter by them.
-    """
+    """Makes a folder of links to the interpreter: on this machine its usual names may be missing, or name another."""
     names = os.path.join(folder, "bin")
     os.mkdir(names, 0o755)
     for name in ("python", "python3"):
@@ -61,7 +58,7 @@ class Child:
     def __init__(
         self, arguments: list[str], given: bytes, variables: dict[str, str], more: Mapping[int, int] = {}
     ) -> None:
-        """`given` is what it reads from stdin; `more` has further descriptors, by the number that it finds them at."""
+        """`given` goes to its stdin; `more` has further descriptors, by the number that they get in the child."""
         order_read, order_write = os.pipe()
         self.stdout, stdout_write = os.pipe()
         self.stderr, stderr_write = os.pipe()
@@ -88,43 +85,43 @@ class Child:
         try:
             os.write(order_write, given)
         except OSError:
-            pass  # It died before it read: its end tells.
+            pass  # It died before it read; its end is noticed.
         os.close(order_write)
 
     @property
     def top(self) -> int:
-        """The process that all of it is below."""
+        """The process above all others of the app."""
         return self.pid
 
     def work(self) -> None:
-        """Does what is due, once in a while."""
+        """Does what is due; the loop calls it with each tick."""
 
     def status_of_end(self, pid: int, status: int) -> int | None:
-        """The wait status of all of it, if that child of the agent was the last of it."""
+        """The wait status of the app, if that child of the agent was the last of it."""
         return status if pid == self.pid else None
 
     def end(self) -> None:
         keeper.tell(self.pid, signal.SIGTERM)
 
     def ask(self) -> None:
-        """Asks the process that is kept to end by itself."""
+        """Asks the app's process to end."""
         kept = self.kept()
         if kept > 0:
             keeper.tell(kept, signal.SIGTERM)
 
     def kept(self) -> int:
-        """The process that runs the app's program; 0 while there is none."""
+        """The pid of the app's program; 0 while there is none."""
         return next(iter(linux.children_of(self.pid)), 0)
 
 
 _LINE_BYTES = 8 * 1024
 _PIECE_BYTES = 64 * 1024
-#: What is printed before the harness has its own connections is little, unless something is wrong.
+#: Before the harness has its own connections it prints little, unless something is wrong.
 _EARLY_BYTES = 256 * 1024
 
 
 class Lines:
-    """What comes out of a pipe, line by line. Subclasses say which lines are sent to the service."""
+    """Reads a pipe line by line. Subclasses choose the lines that are sent to the service."""
 
     def __init__(self, loop: Loop, descriptor: int, stream: str, say: Callable[[str, Any], None]) -> None:
         self._loop = loop
@@ -139,7 +136,7 @@ class Lines:
         raise NotImplementedError
 
     def _after(self, is_over: bool) -> None:
-        """What has come was taken."""
+        """Called after the received lines were taken."""
 
     def _tell(self, line: bytes) -> None:
         text = line[:_LINE_BYTES].decode("utf-8", "replace")
@@ -166,7 +163,7 @@ class Lines:
 
 
 class EarlyLines(Lines):
-    """Of the harness: all, as long as they are few."""
+    """Sends the first lines of the harness."""
 
     _left_bytes = _EARLY_BYTES
 

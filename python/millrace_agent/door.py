@@ -1,7 +1,7 @@
-"""The way home for processes that cannot go there: they ask here, and get a connection that is open already.
+"""Opens connections to the service for processes behind walls, which cannot reach it themselves.
 
-A request is one message over a pair of sockets that the app's first process inherits: the line that a connection
-begins with, and one descriptor to answer on. Nothing in it is trusted. The kernel tells which process asks.
+A request is one message over a socket that the app's first process inherits: the first line of the connection, and a
+descriptor for the answer. Nothing in it is trusted. The kernel says which process asks.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ _HEX_DIGITS = b"0123456789abcdef"
 _REQUEST_BYTES = 128
 _CREDENTIALS = struct.Struct("iii")
 _DESCRIPTOR = struct.Struct("i")
-# Room for more than one descriptor, so that a second one is seen, and closed.
+# Room for more than one descriptor, so that further ones are seen and closed.
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(8 * _DESCRIPTOR.size)
 
-#: Requests at once, and per second after that: 32 replicas that start together need 128.
+#: Requests at once, and per second after those: 32 replicas that start together need 128.
 _BURST = 256
 _PER_SECOND = 64
-#: Of replicas; those that have ended are forgotten then.
+#: With more replicas than this, those that have ended are forgotten.
 _MAX_FORKS = 64
 
 
 class Door:
-    """The outer end. One request is answered at a time, and nothing of it is kept."""
+    """The agent's end. It answers one request at a time."""
 
     def __init__(self, end: socket.socket, home: str) -> None:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._end = end
         self._home = home
-        #: Tickets of replicas that the service has a template fork, until they are used.
+        #: Unused tickets of replicas that a template is to fork.
         self._expected: set[str] = set()
-        #: The processes that have asked for a wire with such a ticket.
+        #: The pids of such replicas, by ticket.
         self._forks: dict[str, int] = {}
-        #: Files of the service's that are opened for the process that shows the ticket.
+        #: Paths of files to lend, by ticket.
         self._lent: dict[str, str] = {}
         self._left = float(_BURST)
         self._counted_at = time.monotonic()
@@ -49,26 +49,26 @@ class Door:
         return self._end.fileno()
 
     def expect(self, ticket: str) -> None:
-        """The service has a replica forked that will show this ticket."""
+        """Announces a forked replica that will show this ticket."""
         self._expected.add(ticket)
 
     def lend(self, ticket: str, path: str) -> None:
-        """Whoever shows this ticket also gets this file, open for reading, wherever it is."""
+        """Has the process that shows this ticket also get this file, open for reading, wherever it is."""
         self._lent[ticket] = path
 
     def forks(self) -> dict[str, int]:
-        """The processes of replicas that a template has forked, by ticket; any thread may ask."""
+        """The pids of replicas that a template has forked, by ticket; safe in any thread."""
         return dict(self._forks)
 
     def pause_seconds(self) -> float:
-        """How long the next request has to wait: who asks too often waits for its own requests alone."""
+        """How long the next request has to wait. An app that asks too often slows down only itself."""
         now = time.monotonic()
         self._left = min(_BURST, self._left + (now - self._counted_at) * _PER_SECOND)
         self._counted_at = now
         return 0 if self._left >= 1 else (1 - self._left) / _PER_SECOND
 
     def answer(self) -> bool:
-        """Takes one request; false when nobody is left who could ask."""
+        """Answers one request; false when no process is left that could ask."""
         self._left -= 1
         request, ancillary, flags, _ = self._end.recvmsg(_REQUEST_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
         pid = 0
@@ -86,7 +86,7 @@ class Door:
             if is_whole and len(given) == 1 and _is_request(request):
                 self._connect(pid, request, given[0])
         except OSError:
-            pass  # Nobody is at home, or nobody can be answered there: who asked sees that nothing comes.
+            pass  # No service, or no way to answer: the process sees that nothing comes.
         finally:
             for each in given:
                 os.close(each)
@@ -96,12 +96,12 @@ class Door:
         self._note(pid, request)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(self._home)
-            # Inside its walls a process may have another id than the host knows it by.
+            # The pid on the host, which may differ from that inside the walls.
             connection.sendall(b"%s %d\n" % (request, pid))
             path = self._lent.pop(request[-_TICKET_BYTES:].decode(), None)
             lent = _opened(path)
             packed = b"".join(_DESCRIPTOR.pack(each) for each in (connection.fileno(), *lent))
-            # Raises if it is no socket. It is closed where it came in.
+            # Raises if it is no socket. The caller closes the descriptor.
             answer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=given)
             try:
                 rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)
@@ -112,7 +112,7 @@ class Door:
                     os.close(each)
 
     def _note(self, pid: int, request: bytes) -> None:
-        """An app may show any ticket: only those that the service gave out make a replica, and each makes one."""
+        """Notes a replica. An app may show any ticket, so only expected ones count, and each once."""
         kind, ticket = request.decode().split(" ")[2:]
         if kind != "wire" or ticket not in self._expected:
             return
@@ -126,11 +126,11 @@ def _opened(path: str | None) -> list[int]:
     try:
         return [] if path is None else [os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)]
     except OSError:
-        return []  # It was removed: the process that asked sees that it got none.
+        return []  # It was removed: the process gets none.
 
 
 def _is_request(text: bytes) -> bool:
-    """Whether it is the line that a connection begins with, and nothing more."""
+    """Whether this is exactly the first line of a connection."""
     parts = text.split(b" ")
     if len(parts) != 4 or parts[:2] != [b"millrace", b"1"] or parts[2] not in _KINDS:
         return False

@@ -1,4 +1,4 @@
-"""Brings an app's files into a seat: fetched by hash, unpacked, and fitted to this place."""
+"""Brings an app's files into a seat: fetches them by hash, unpacks them, and adapts them to this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 
-from .app import Files, NoWalls, Probing
+from .app import Files, NoWalls, begin_probe, probed
 from .channel import SERVER_NAME
 from .child import PYTHON
 from .order import Assignment, SeatOrder
@@ -22,18 +22,18 @@ from .unpack import BadArchive, unpack
 _PIECE_BYTES = 256 * 1024
 _SEAL_BYTES = 32
 _SILENCE_SECONDS = 60.0
-#: Between tries: a service turns connections away for a moment when too many come from one address.
+#: Between attempts: a service refuses connections for a moment when too many come from one address.
 _PAUSES_SECONDS = (0.5,) * 20
 #: Of one archive, unpacked: far beyond any environment.
 _MAX_BYTES = 256 * 1024**3
 
 
 class NotFetched(Exception):
-    """It did not come, or not as it is."""
+    """A file did not arrive, or arrived damaged."""
 
 
 def connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> ssl.SSLSocket:
-    """A connection of its own to the service, which begins with that line; tries several times."""
+    """Opens a connection that begins with that line; tries several times."""
     for pause in _PAUSES_SECONDS:
         try:
             return _connect(context, address, preface)
@@ -54,13 +54,13 @@ def _connect(context: ssl.SSLContext, address: tuple[str, int], preface: str) ->
 
 
 def fetch(context: ssl.SSLContext, address: tuple[str, int], preface: str, to: str) -> None:
-    """Writes what the service sends to a new file. Its last 32 bytes are the SHA-256 of all before them.
+    """Writes what the service sends to a new file, except the last 32 bytes: the SHA-256 of all before them.
 
-    The service compares the blob with its name while it sends it, and sends those bytes only if it is the same.
+    The service sends that hash only if the blob was what its name says.
     """
     digest = hashlib.sha256()
     count = 0
-    # The end may be anywhere: so many bytes are always kept back.
+    # The hash may be split between pieces, so the last bytes are always kept back.
     tail = b""
     with open(to, "xb") as file, connect(context, address, preface) as home:
         while piece := home.recv(_PIECE_BYTES):
@@ -76,23 +76,29 @@ def fetch(context: ssl.SSLContext, address: tuple[str, int], preface: str, to: s
         raise NotFetched("it did not arrive whole")
 
 
-#: What the service leaves in an environment: where it was made.
+#: The file in an environment that says in which folder it was made.
 READY = "ready"
 _MAX_TEXT_BYTES = 1024 * 1024
-#: How much longer all scripts of an environment may become: each names its place a few times.
+#: How much longer all scripts of an environment may become: each names its folder a few times.
 _MAX_GROWN_CHARS = 64 * 1024 * 1024
-#: What every kernel reads of a script's first line.
+#: How much every kernel reads of a script's first line.
 _MAX_FIRST_LINE = 127
-#: What a path goes on with: next to one of these it is a part of another.
+#: Next to one of these characters a path is part of another one.
 _OF_PATH = re.compile(r"[\w.\-]")
 
 
 def fit(folder: str, made_at: bytes | None, python: str = os.path.realpath(sys.executable)) -> str:
-    """Gives the environment's interpreter. `made_at` is what its marker said."""
+    """Adapts an environment to its new folder; returns its interpreter. `made_at` is the content of its marker."""
     source = (made_at or b"").decode("utf-8", "strict")
     if not source.startswith("/"):
         raise BadArchive("it does not say where it was made")
-    _link(folder, python)
+    scripts = os.path.join(folder, "bin")
+    if os.path.islink(scripts) or not os.path.isdir(scripts):
+        raise BadArchive("it has no folder bin")
+    for name in ("python", "python3", "python%d.%d" % sys.version_info[:2]):
+        link = os.path.join(scripts, name)
+        if not os.path.lexists(link):
+            os.symlink(python, link)
     settings = os.path.join(folder, "pyvenv.cfg")
     text = (_small(settings) or b"").decode("utf-8", "strict")
     # Without it Python does not treat the folder as an environment.
@@ -102,7 +108,6 @@ def fit(folder: str, made_at: bytes | None, python: str = os.path.realpath(sys.e
     text = re.sub(r"^executable *=.*$", lambda _: "executable = " + python, text, count=1, flags=re.M)
     _replace(settings, text)
     if source != folder:
-        scripts = os.path.join(folder, "bin")
         left = _MAX_GROWN_CHARS
         for file in [settings, *sorted(os.path.join(scripts, name) for name in os.listdir(scripts))]:
             left -= _rewrite(file, source, folder)
@@ -111,24 +116,13 @@ def fit(folder: str, made_at: bytes | None, python: str = os.path.realpath(sys.e
     return os.path.join(folder, "bin", "python")
 
 
-def _link(folder: str, python: str) -> None:
-    bin_folder = os.path.join(folder, "bin")
-    if os.path.islink(bin_folder) or not os.path.isdir(bin_folder):
-        raise BadArchive("it has no folder bin")
-    for name in ("python", "python3", "python%d.%d" % sys.version_info[:2]):
-        link = os.path.join(bin_folder, name)
-        if not os.path.lexists(link):
-            os.symlink(python, link)
-
-
 def _rewrite(file: str, source: str, folder: str) -> int:
-    content = _small(file)
-    # Programs, and whatever else is no text, are not touched.
-    if content is None or b"\0" in content:
-        return 0
+    """Replaces the old folder in a text file; returns by how much that grew. Other files stay as they are."""
     try:
-        text = content.decode("utf-8", "strict")
+        text = (_small(file) or b"").decode("utf-8", "strict")
     except UnicodeDecodeError:
+        return 0
+    if "\0" in text:
         return 0
     changed = _startable(_replace_whole(text, source, folder), folder)
     if changed != text:
@@ -137,7 +131,7 @@ def _rewrite(file: str, source: str, folder: str) -> int:
 
 
 def _replace_whole(text: str, source: str, target: str) -> str:
-    """Replaces a path, but not where it is a part of another one."""
+    """Replaces a path, except where it is a part of another one."""
     first, *pieces = text.split(source)
     whole = first
     for piece in pieces:
@@ -147,7 +141,7 @@ def _replace_whole(text: str, source: str, target: str) -> str:
 
 
 def _startable(script: str, folder: str) -> str:
-    """A first line that is too long for the kernel, or has a space in it, becomes one that the shell reads."""
+    """Has the shell start a script whose first line is too long for the kernel, or has a space in it."""
     first = script.split("\n", 1)[0]
     is_own = first.startswith("#!%s/" % folder)
     if not is_own or (len(first) <= _MAX_FIRST_LINE and " " not in folder):
@@ -157,7 +151,7 @@ def _startable(script: str, folder: str) -> str:
 
 
 def _small(file: str) -> bytes | None:
-    """What is in a file of the archive; None if that is a link, a folder or large."""
+    """The content of a file of the archive; None for a link, a folder or a large file."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -187,7 +181,7 @@ class Blobs:
         self._proof = "%s %s" % (seat_id, secret)
 
     def unpack(self, blob: str, to: str, given: str | None = None) -> bytes | None:
-        """Fetches a blob, and unpacks it into a new folder once it is whole."""
+        """Fetches a blob, then unpacks it into a new folder."""
         packed = to + ".packed"
         fetch(self._context, self._address, "millrace 1 blob %s %s" % (self._proof, blob), packed)
         os.mkdir(to, 0o755)
@@ -196,26 +190,26 @@ class Blobs:
         return answer
 
     def bring_environment(self, blob: str, to: str) -> str:
-        """Fetches an environment into a new folder, and gives its interpreter."""
+        """Fetches an environment into a new folder; returns its interpreter."""
         return fit(to, self.unpack(blob, to, READY))
 
 
 def bring(blobs: Blobs, order: SeatOrder, assignment: Assignment, folder: str) -> Files:
     """Fetches an app into a folder, and meanwhile finds out which walls it can have."""
-    probing = None if assignment.walls is None else Probing(folder)
+    probe = None if assignment.walls is None else begin_probe(folder)
     bundle = os.path.join(folder, "bundle")
     blobs.unpack(assignment.bundle, bundle)
     files = Files(bundle, PYTHON, None)
     if assignment.environment is not None:
         environment = os.path.join(folder, "environment")
         files = Files(bundle, blobs.bring_environment(assignment.environment, environment), environment)
-    if assignment.walls is not None and probing is not None:
-        files.around = probing.found(assignment.walls, order.neighbours)
+    if assignment.walls is not None and probe is not None:
+        files.around = probed(probe, assignment.walls, order.neighbours)
     return files
 
 
 def why_not(error: BaseException) -> str:
-    """Why an app could not be brought, for people."""
+    """Tells a person why an app's files could not be brought."""
     return str(error) if isinstance(error, NoWalls) else "its files could not be fetched: %s" % describe(error)
 
 

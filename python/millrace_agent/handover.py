@@ -1,4 +1,4 @@
-"""What of a seat another service can take over: its pipes, and its template."""
+"""The parts of a seat that another service can take over: its pipes, and its template."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from .loop import IN, Loop
 
 _BYTES = 64 * 1024
 _buffer = bytearray(_BYTES)
-#: What a template says first names all functions of its app.
+#: A template's first line describes all functions of its app.
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 _MAX_CHILDREN = 10_000
 
 
 class Pipe:
-    """The end of a pipe that is read, as a connection to which nothing is written.
+    """The read end of a pipe, as a connection that discards what is written to it.
 
-    It is read to its end even when the connection is lost: a program that printed into a closed pipe would die of it.
+    It is read to its end even without a service: a program that prints into a closed pipe dies.
     """
 
     def __init__(self, loop: Loop, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._loop = loop
         self._descriptor = descriptor
-        #: Nothing more comes out of it.
+        #: The pipe has ended.
         self.is_over = False
-        #: No service gets what comes out of it.
+        #: What comes out of it is discarded: there is no service for it.
         self.is_lost = False
 
     def fileno(self) -> int:
@@ -45,7 +45,7 @@ class Pipe:
         pass
 
     def close(self) -> None:
-        """Its connection is lost, or has ended."""
+        """Called when its connection is lost or has ended."""
         if self.is_over:
             os.close(self._descriptor)
         else:
@@ -53,7 +53,7 @@ class Pipe:
             self._loop.watch(self._descriptor, IN, self._drop)
 
     def find(self) -> None:
-        """It is to be passed on again."""
+        """Stops discarding, so that it can be relayed again."""
         self._loop.forget(self._descriptor)
         self.is_lost = False
 
@@ -70,20 +70,20 @@ class Pipe:
 
 
 class Template(Pipe):
-    """The connection of a template. Reads along, so that the next service can be told what the first one was, and so
-    that what the template has forked for one service has ended before it forks for the next.
+    """The connection of a template. It follows the messages in both directions, so that the next service hears what the
+    template said first, and gets it only when everything that it forked for the previous service has ended.
     """
 
     def __init__(self, loop: Loop, descriptor: int) -> None:
         super().__init__(loop, descriptor)
-        #: What it said when it had imported the app.
+        #: Its message after the import of the app.
         self.ready = b""
-        #: It forks, and both sides have kept to the protocol as far as it can be seen here.
+        #: It forks, and both sides have kept to the protocol.
         self.is_sound = True
-        #: What it was told to fork and has not seen end: its ticket, by its id.
+        #: The tickets of its living forks by id, and their pids by ticket.
         self._children: dict[str, str] = {}
         self._pids: dict[str, int] = {}
-        #: What it said, and what it was told, that is no whole line yet.
+        #: Incomplete lines from it, and to it.
         self._said = self._told = b""
 
     @property
@@ -92,11 +92,11 @@ class Template(Pipe):
 
     @property
     def is_alone(self) -> bool:
-        """Nothing is left of what it has forked."""
+        """Whether all its forks have ended."""
         return not self._children
 
     def forks(self) -> dict[str, int]:
-        """The processes that it has forked and that have called home, by ticket; any thread may ask."""
+        """The pids of its forks that have called home, by ticket; safe in any thread."""
         return dict(self._pids)
 
     def meet(self, ticket: str, pid: int) -> None:
@@ -115,16 +115,16 @@ class Template(Pipe):
 
     def close(self) -> None:
         super().close()
-        # What was half said can never be ended.
+        # An incomplete order can never be completed.
         self.is_sound = self.is_sound and not self._told
         self.end_children("kill")
 
     def overhear(self, data: bytes) -> None:
-        """It has said that already."""
+        """Takes what it said before this object read from it."""
         self._said = self._read_along(self._said, memoryview(data), self._hear)
 
     def leave(self) -> None:
-        """Its service is there, and has detached it."""
+        """Closes it: its service still has the seat, and has detached it."""
         if self.is_lost and not self.is_over:
             self.is_over = True
             self.find()
@@ -141,7 +141,7 @@ class Template(Pipe):
                 self.is_sound = False
 
     def _read_along(self, rest: bytes, data: memoryview, take: Callable[[bytes], object]) -> bytes:
-        """Takes the lines that are whole now; gives the rest."""
+        """Takes complete lines; returns the rest."""
         if not self.is_sound:
             return rest
         *lines, rest = (rest + bytes(data)).split(b"\n")

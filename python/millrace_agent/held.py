@@ -1,4 +1,4 @@
-"""What an app is held to by its agent, where the kernel or its place does not do that, and what it has run out of."""
+"""The limits that the agent enforces where the kernel does not, and which of them an app has exceeded."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from .memory import Memory
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-#: An app decides how deep its folders are, and each that is open takes a descriptor.
+#: The app decides how deep its folders are, and each level takes a descriptor.
 _MAX_DEPTH = 200
 _BLOCK_BYTES = 512
-#: What is empty counts too: a disk holds only so many files, and whoever has millions keeps us at it for minutes.
+#: Empty files count too: a disk holds only so many, and measuring millions takes minutes.
 _LEAST_BYTES = 4096
-#: What others remove from the same disk hides what is written to a folder: it is measured that often anyway.
+#: A folder is measured at least this often: what others remove from the same disk can hide what is written to it.
 _MEASURE_SECONDS = 5.0
-#: Of a folder with so many files that measuring takes long, a twentieth of the time is spent on it.
+#: At most a twentieth of the time goes into measuring a folder of very many files.
 _REST = 20
 
 
 class Folder:
-    """Measured only if its disk has got so much fuller that it may hold more than it should."""
+    """A folder with a limit, measured early if its disk has filled so much that it may exceed it."""
 
     def __init__(self, path: str, max_bytes: int) -> None:
         self._path = path
         self._max_bytes = max_bytes
         self._bytes = 0.0
-        #: What was taken of the disk when it was measured.
+        #: How much of the disk was in use when it was measured.
         self._taken = 0
         self._next_at = 0.0
         self._is_measuring = False
 
     def may_be_over(self, now: float) -> bool:
-        """Whether it is time to measure it. From now on it is being measured, until that is done."""
+        """Whether to measure it now; if so, do that before asking again."""
         if self._is_measuring:
             return False
         grown = _taken(self._path) - self._taken
@@ -44,7 +44,7 @@ class Folder:
         return self._is_measuring
 
     def measure(self) -> bool:
-        """Whether it holds too much; any thread may ask."""
+        """Whether it holds too much; safe in any thread."""
         began = time.monotonic()
         self._taken = _taken(self._path)
         self._bytes = folder_bytes(self._path, self._max_bytes)
@@ -55,28 +55,31 @@ class Folder:
 
 
 def folder_bytes(path: str, enough: int) -> float:
-    """The space that a folder takes on its disk, with all in it. Links are not followed.
-
-    Stops as soon as it is above `enough`; folders that lie too deep to be measured count as more than that.
+    """The disk space of a folder with all its content, without following links. Stops above `enough`; folders that are
+    too deep to be measured count as more than that.
     """
     try:
-        # The first is the seat's own, and may be a link to another disk.
+        # The folder itself is the seat's own, and may be a link to another disk.
         return _bytes_in(os.open(path, _FLAGS), enough, 0)
     except OSError:
         return 0.0  # It was removed meanwhile.
 
 
 def _bytes_in(folder: int, enough: float, depth: int) -> float:
-    """Closes the folder. Holds no more names than one folder for each level: an app decides how many there are."""
+    """Closes the folder. Reads names one at a time: the app decides how many there are."""
     total = 0.0
     try:
         if depth > _MAX_DEPTH:
             return float("inf")
         with os.scandir(folder) as entries:
             for entry in entries:
-                total += _own_bytes(entry)
-                if total <= enough and entry.is_dir(follow_symlinks=False):
-                    total += _inner_bytes(entry.name, folder, enough - total, depth + 1)
+                try:
+                    total += max(_LEAST_BYTES, entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES)
+                    if total <= enough and entry.is_dir(follow_symlinks=False):
+                        inner = os.open(entry.name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+                        total += _bytes_in(inner, enough - total, depth + 1)
+                except OSError:
+                    pass  # It was removed meanwhile, or the app allows no process to open it.
                 if total > enough:
                     break
     except OSError:
@@ -86,23 +89,8 @@ def _bytes_in(folder: int, enough: float, depth: int) -> float:
     return total
 
 
-def _inner_bytes(name: str, folder: int, enough: float, depth: int) -> float:
-    try:
-        inner = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
-    except OSError:
-        return 0.0  # It was removed meanwhile, or the app has closed it to everybody.
-    return _bytes_in(inner, enough, depth)
-
-
-def _own_bytes(entry: os.DirEntry[str]) -> int:
-    try:
-        return max(_LEAST_BYTES, entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES)
-    except OSError:
-        return 0  # It was removed meanwhile.
-
-
 def _taken(path: str) -> int:
-    """What is taken of the disk that holds a folder; 0 if the folder is not there."""
+    """How much of a folder's disk is in use; 0 if the folder does not exist."""
     try:
         disk = os.statvfs(path)
         return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
@@ -110,41 +98,40 @@ def _taken(path: str) -> int:
         return 0
 
 
-#: While nothing is near its limit, and as soon as something is.
+#: How often to look while nothing is near its limit, and while something is.
 _CALM_SECONDS = 1.0
 _CLOSE_SECONDS = 0.1
-#: Of its limit: nothing that uses less can pass it in a calm second unless it takes half of it at once.
+#: From this share on, usage is near its limit: below, an app would have to take half of the limit within a second.
 _CLOSE_SHARE = 0.5
-#: To look at very many processes, or at very much memory, takes long: a tenth of the time is spent on it.
+#: At most a tenth of the time goes into looking at very many processes.
 _REST_FACTOR = 10
 
 
 class Held:
-    """Watches a seat. What takes long happens in threads of its own: it is as much as the app likes."""
+    """Watches a seat. Measuring happens in other threads: the app decides how long it takes."""
 
     def __init__(self, wake: Callable[[], None], counts_place: bool = True) -> None:
         self._wake = wake
         self._memory: Memory | None = None
         self._folders: list[tuple[str, Folder]] = []
         self._look_at = 0.0
-        #: Whether the kernel's count of processes that it ended for want of memory is this seat's alone.
+        #: Whether the kernel's count of out-of-memory kills is about this seat alone.
         self._counts_place = counts_place
-        #: How often the kernel had ended a process of this place before it counts.
+        #: Out-of-memory kills by the kernel, and by this agent, that are known already.
         self._before = self._times_out_of_memory()
-        #: Forks that were ended before they count.
         self._forgotten = 0
-        #: Which of its folders holds too much, so that it has to end; none if it is empty.
+        #: The name of a folder that holds too much, so that the seat must end; empty while there is none.
         self.full = ""
 
     def watch_memory(self, most: int, top: int, forks: Callable[[], dict[str, int]]) -> None:
-        """Ends replicas and templates that use more. `top` is the process that all are below."""
+        """Ends replicas and templates that use more. `top` is the process above all of them."""
         from .memory import Memory
 
         self._memory = Memory(most, top, forks)
         _begin(self._watch_memory, self._memory)
 
     def watch_folder(self, name: str, path: str, most: int) -> None:
-        """What it is called is how the service learns that it is `full`."""
+        """Watches a folder; `full` is its name when it holds more than `most` bytes."""
         self._folders.append((name, Folder(path, most)))
 
     def pause_seconds(self) -> float | None:
@@ -152,31 +139,35 @@ class Held:
         return max(0.0, self._look_at - time.monotonic()) if self._folders else None
 
     def look(self) -> None:
-        """Has those folders measured that may hold too much."""
+        """Measures the folders that may hold too much."""
         now = time.monotonic()
         if not self._folders or now < self._look_at:
             return
         self._look_at = now + _CALM_SECONDS
         for name, folder in self._folders:
             if folder.may_be_over(now):
-                _begin_or_do(self._measure, name, folder)
+                try:
+                    _begin(self._measure, name, folder)
+                except RuntimeError:
+                    # The app has used up all threads. Its requests at the door wait meanwhile.
+                    self._measure(name, folder)
 
     def is_over(self, name: str) -> bool:
-        """Whether a folder holds too much now, for when nothing else is to be done meanwhile."""
+        """Measures a folder in this thread: whether it holds too much."""
         return any(folder.measure() for each, folder in self._folders if each == name)
 
     @property
     def deaths(self) -> int:
-        """Processes of the seat that were ended because memory ran out, and that it did without."""
+        """How many processes of the seat were killed because memory ran out, while the seat continued."""
         return self._times_out_of_memory() - self._before + len(self._ended - {""}) - self._forgotten
 
     def forget(self) -> None:
-        """Those that there were so far are known, or nobody wants to know of them."""
+        """Does not count what has happened so far."""
         self._before = self._times_out_of_memory()
         self._forgotten = len(self._ended - {""})
 
     def told(self) -> dict[str, Any]:
-        """For the service, when all of it has ended."""
+        """What the service gets to know when all processes have ended."""
         is_out = "" in self._ended or self._times_out_of_memory() > self._before
         return {"is_out_of_memory": is_out, **({"full": self.full} if self.full else {})}
 
@@ -211,11 +202,3 @@ def _begin(work: Callable[..., None], *arguments: object) -> None:
     import threading
 
     threading.Thread(target=work, args=arguments, daemon=True).start()
-
-
-def _begin_or_do(work: Callable[..., None], *arguments: object) -> None:
-    """In a thread; but here where the app has started so many that none is left, and then it waits for its own door."""
-    try:
-        _begin(work, *arguments)
-    except RuntimeError:
-        work(*arguments)

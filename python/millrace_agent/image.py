@@ -1,7 +1,6 @@
-"""Builds an image with the BuildKit that runs beside the seat, has it pushed, and tells what has become of it.
+"""Builds and pushes an image with the BuildKit beside the seat, and prints its digest.
 
-It is a program of its own: the service has it run in a seat for images, where nothing of an app ever runs. So the
-registry's logins can be here: only this program reads them.
+The service runs this program in a seat for images, where no code of an app runs, so it may hold the registry's logins.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Directives are read from the first lines alone. Another frontend than BuildKit's own could ask for any cache.
+#: As first line it hides directives: another frontend than BuildKit's own could ask for any cache.
 _NO_DIRECTIVES = b"# Directives are not read.\n"
-#: An image below a folder that is some project's id.
+#: An image below a folder that is the id of any project.
 _ANY_PROJECT = r"^docker-image://[^/]+/(.*/)?p-[a-z0-9]{1,40}/"
-#: The answer is one line of what the seat prints.
+#: The answer must fit into one line of the seat's output.
 _ANSWER_BYTES = 7 * 1024
 _PRIVATE = 0o600
-#: Where buildctl looks unless it is told otherwise.
+#: Where buildctl looks by default.
 _SYSTEM_CERTIFICATES = ("/etc/ssl/certs", "/etc/pki/tls/certs")
-#: Why BuildKit has ended, only the cluster knows. It tells the service, which ends this seat then.
+#: Time for the service to learn from the cluster why BuildKit has ended; it then ends this seat.
 _WHY_SECONDS = 30
 _BUILDKIT_ENDED = "error: BuildKit ended during the build; deploy again"
 _NO_LOGINS = (
@@ -37,18 +36,18 @@ _NO_LOGINS = (
 
 
 class Refused(Exception):
-    """For people."""
+    """A reason for a person to read."""
 
 
 def main(words: list[str]) -> int:
-    """Carries out the order in the only word; gives the exit code."""
+    """Carries out the order in the only word; returns the exit code."""
     order = json.loads(words[0])
     aside = order["aside"]
     try:
-        # In a folder of its own: BuildKit may ask for everything that is beside it.
+        # In a folder of its own: BuildKit may read everything beside it.
         folder = os.path.join(aside, "dockerfile")
         os.mkdir(folder)
-        # Editors of Windows begin a file with a mark, which elsewhere is a letter.
+        # Windows editors write a byte order mark.
         text = _NO_DIRECTIVES + _read(order["dockerfile"]).removeprefix(codecs.BOM_UTF8)
         _write(os.path.join(folder, "Dockerfile"), text)
         _write(os.path.join(aside, "config.json"), json.dumps(merge_logins(order)).encode())
@@ -56,7 +55,7 @@ def main(words: list[str]) -> int:
         builder = _builder(order)
         environment = {**os.environ, "DOCKER_CONFIG": aside}
         if order["certificates"]:
-            # buildctl itself fetches tokens of a registry, and reads none of BuildKit's settings.
+            # buildctl itself fetches tokens from the registry, and does not read BuildKit's settings.
             environment["SSL_CERT_DIR"] = os.pathsep.join([*_SYSTEM_CERTIFICATES, order["certificates"]])
         code = subprocess.call(build_command(order), env=environment)
         if code == 0:
@@ -71,7 +70,7 @@ def main(words: list[str]) -> int:
 
 
 def merge_logins(order: dict[str, Any]) -> dict[str, Any]:
-    """The operator's logins, and of those that the author sent, the ones for other registries."""
+    """The operator's logins, and the author's logins for other registries."""
     given: dict[str, Any] = {}
     if order["logins"]:
         try:
@@ -80,18 +79,15 @@ def merge_logins(order: dict[str, Any]) -> dict[str, Any]:
             raise Refused(_NO_LOGINS) from None
     sent: dict[str, Any] = json.loads(_read(order["sent"])) if order["sent"] else {}
     host = order["registry"].split("/")[0]
-    # Logins are known by a host, or by an address that begins with it.
+    # The key of a login is a host, or an address that begins with it.
     hosts = {name: name.split("://")[-1].split("/")[0] for name in sent.get("auths", {})}
     auths = {name: auth for name, auth in sent.get("auths", {}).items() if hosts[name] != host}
-    # Of the rest of such a file, programs to run would be meant for another machine.
+    # The rest of such a file, such as credential helpers, is for another machine.
     return {"auths": {**auths, **given.get("auths", {})}}
 
 
 def source_policy(order: dict[str, Any]) -> dict[str, Any]:
-    """Images of other projects are behind the same login: no build may use them.
-
-    The registry may be the mirror of another one, so a project's id is that project's folder on every host.
-    """
+    """Denies other projects' images, which are behind the same login, on every host: the registry may be a mirror."""
     rules = [
         ("DENY", "WILDCARD", "docker-image://%s/*" % order["registry"]),
         ("DENY", "REGEX", _ANY_PROJECT),
@@ -116,7 +112,7 @@ def build_command(order: dict[str, Any]) -> list[str]:
 
 
 def answer(order: dict[str, Any]) -> str:
-    """One line of JSON: the image by its digest, and how its author has it start."""
+    """One line of JSON: the image's digest, folder, command and variables."""
     made = json.loads(_read(os.path.join(order["aside"], "made.json")))
     command = [*_buildctl(order), "debug", "get", made["containerimage.config.digest"]]
     config = json.loads(subprocess.check_output(command)).get("config") or {}
@@ -134,7 +130,7 @@ def answer(order: dict[str, Any]) -> str:
 
 
 def _builder(order: dict[str, Any]) -> int | None:
-    """Tells one BuildKit from the next at the same address; None where none answers."""
+    """Identifies the BuildKit at the order's address; None if none answers."""
     path = order["address"].split("unix://")[-1]
     try:
         with socket.socket(socket.AF_UNIX) as way:

@@ -1,4 +1,4 @@
-"""The seat's own connection: lines of JSON, each a message of one member, in an order that is checked."""
+"""The seat's own connection: lines of JSON, each an object with one member, in a checked order."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-#: Of one name.
+#: Addresses of one name.
 _MAX_FOUND = 16
 
 
 class Addresses:
-    """Each in its turn, again and again. Names are looked up in threads of their own, which may take long."""
+    """The services' addresses, in rotation. Names are resolved in other threads, which may take long."""
 
     def __init__(self, known: list[tuple[str, int]], wake: Callable[[], None]) -> None:
         self._known = list(known)
         self._next = 0
         self._wake = wake
-        #: What was found under a name, and was not tried yet.
+        #: Resolved addresses that were not tried yet.
         self._found: list[tuple[str, int]] = []
         self._sought: set[tuple[str, int]] = set()
 
     @property
     def is_found(self) -> bool:
-        """Whether a name has been looked up since."""
+        """Whether there is a resolved address to try."""
         return len(self._found) > 0
 
     def take(self) -> tuple[str, int] | None:
-        """By number. None where it is a name, which is being looked up then."""
+        """The next numeric address. None if it is a name, which is then being resolved."""
         if self._found:
             return self._found.pop(0)
         address = self._known[self._next % len(self._known)]
@@ -49,7 +49,7 @@ class Addresses:
         return None
 
     def learn(self, known: list[tuple[str, int]]) -> None:
-        """Those are all, unless there are none."""
+        """Replaces the known addresses, unless `known` is empty."""
         self._known = known or self._known
         self._found = []
 
@@ -71,31 +71,20 @@ class Addresses:
         self._wake()
 
 
-#: With an app's secrets in it.
+#: Room for an app's secrets.
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 
-#: What a service may say, and when: first a session, why there is none, or that there may be one soon; then the rest.
+_SEATED = ("beat", "look", "where", "dial", "services", "ask", "run", "give", "bring", "end")
+#: The messages that are valid in each phase, with the phase after them.
 _MOVES = {
     "waiting": {"beat": "waiting", "session": "seated", "fenced": "over", "elsewhere": "over"},
-    "seated": {
-        "beat": "seated",
-        "look": "seated",
-        "where": "seated",
-        "dial": "seated",
-        "services": "seated",
-        "ask": "seated",
-        "run": "seated",
-        "give": "seated",
-        "bring": "seated",
-        "end": "seated",
-        "fenced": "over",
-    },
+    "seated": {**dict.fromkeys(_SEATED, "seated"), "fenced": "over"},
     "over": {},
 }
 
 
 class Line:
-    """A connection of the seat to a service. `hear` gets each message; `lose` is called once, when it has ended."""
+    """A connection of the seat to a service. `hear` gets each message; `lose` is called once, at its end."""
 
     def __init__(
         self,
@@ -154,7 +143,7 @@ class Line:
             ((word, value),) = message.items()
             self._phase = _MOVES[self._phase][word]
         except (ValueError, AttributeError, KeyError):
-            self._break()  # Whatever this is, it is no service of ours.
+            self._break()  # The other side does not follow the protocol.
             return
         self._hear(word, value)
 

@@ -1,4 +1,4 @@
-"""Where an app's own server takes connections, and whether it is the app's."""
+"""Finds where an app's own server listens, and whether that socket belongs to the app."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ _LISTENING = "0A"
 _ANY_4, _ANY_6 = "0" * 8, "0" * 32
 _LOOPBACK_6 = "00000000000000000000000001000000"
 _MAPPED = "0000000000000000FFFF0000"
-#: The app decides how many processes there are, and descriptors: of all its processes, and of one.
+#: The app decides how many processes and descriptors it has; the last limit is for one process.
 _MAX_PROCESSES = 256
 _MAX_DESCRIPTORS = 16_384
 _MAX_OWN_DESCRIPTORS = 4_096
 
 
 class OwnServer:
-    """The server below a process. `port` is the one it was given, `authored` the one that may be in its code."""
+    """The server below a process. `port` is its PORT, `authored` the port that may be in its code."""
 
     def __init__(self, port: int, authored: int) -> None:
         self._port = port
         self._authored = authored
-        #: Sockets that were found to be its own. A socket never changes hands between apps.
+        #: Its known sockets. A socket never passes from one app to another.
         self._own: frozenset[str] = frozenset()
 
     def place(self, top: int) -> dict[str, Any]:
-        """For the service: where the server below that process takes connections now.
-
-        If another process listens on the port that it was given, that is `taken`. The port that its author wrote may be
-        another's, and this server may not have come so far yet.
+        """For the service: where the server below that process listens now. `taken` is its own port, if another
+        process listens there. The authored port may be in use by another app while this one still starts.
         """
         for port in dict.fromkeys((self._port, self._authored)):
             sockets = _listening_on(port)
@@ -43,7 +41,7 @@ class OwnServer:
                 continue
             if not sockets.keys() <= self._own:
                 self._own = _held_below(top, sockets.keys())
-            # Of two that share a port, either may get a connection.
+            # Either of two sockets that share a port may get a connection.
             if sockets.keys() <= self._own:
                 host = _host_of(next(iter(sockets.values())))
                 is_open = not all(_is_loopback(address) for address in sockets.values())
@@ -53,7 +51,7 @@ class OwnServer:
         return {"is": False}
 
     def dial(self, top: int) -> socket.socket | None:
-        """A connection to it, which may not stand yet; None where it takes none."""
+        """A connection to it, perhaps still in progress; None if the server does not listen."""
         place = self.place(top)
         if not place["is"]:
             return None
@@ -65,17 +63,17 @@ class OwnServer:
 
 
 def seen_by(pid: int, port: int) -> list[str]:
-    """Addresses of the sockets that listen on a port where that process could connect to it."""
+    """Addresses of the sockets that listen on a port in that process's network."""
     return list(_listening_on(port, "/proc/%d/net" % pid).values())
 
 
 def is_reached_from_outside(addresses: Iterable[str]) -> bool:
-    """Whether one of them is more than its machine's own."""
+    """Whether one of the addresses is not a loopback address."""
     return any(not _is_loopback(address) for address in addresses)
 
 
 def _listening_on(port: int, tables: str = "/proc/net") -> dict[str, str]:
-    """The sockets that take connections there: their addresses, as the kernel writes them, by number."""
+    """The listening sockets of a port: their addresses, as the kernel writes them, by inode."""
     wanted = "%04X" % port
     found: dict[str, str] = {}
     for table in ("tcp", "tcp6"):
@@ -84,7 +82,7 @@ def _listening_on(port: int, tables: str = "/proc/net") -> dict[str, str]:
                 next(rows, None)
                 for row in rows:
                     words = row.split()
-                    # The kernel puts those that listen before all others, of which a busy machine has thousands.
+                    # The kernel lists listening sockets first; a busy machine has thousands of others.
                     if words[3] != _LISTENING:
                         break
                     address, _, number = words[1].partition(":")
@@ -96,21 +94,19 @@ def _listening_on(port: int, tables: str = "/proc/net") -> dict[str, str]:
 
 
 def _host_of(address: str) -> str:
-    """How to reach it from this machine. The kernel writes words of four bytes, each backwards."""
+    """How to reach an address from this machine. The kernel writes words of four bytes, each backwards."""
     if len(address) == 8:
         return "127.0.0.1" if address == _ANY_4 else socket.inet_ntoa(bytes.fromhex(address)[::-1])
     if address.startswith(_MAPPED):
         return _host_of(address[len(_MAPPED) :])
-    # One for all addresses of IPv6 may or may not take IPv4 as well; a host may have no IPv6 of its own.
-    return "::1" if address != _ANY_6 or _has_local_6() else "127.0.0.1"
-
-
-def _has_local_6() -> bool:
+    if address != _ANY_6:
+        return "::1"
+    # A socket for all IPv6 addresses may not take IPv4, and a host may have no IPv6 loopback.
     try:
         with open("/proc/net/if_inet6", encoding="ascii") as rows:
-            return any(row.startswith("0" * 31 + "1 ") for row in rows)
+            return "::1" if any(row.startswith("0" * 31 + "1 ") for row in rows) else "127.0.0.1"
     except OSError:
-        return False
+        return "127.0.0.1"
 
 
 def _is_loopback(address: str) -> bool:

@@ -1,8 +1,7 @@
 """An agent on the service's own machine: the only process of an app that is not behind its walls.
 
-It reads its plan, starts what the plan names, behind walls if there are to be some, and stays outside. It answers at
-the door, answers system calls that the kernel stops for it, watches memory and folders, and tells the service what it
-asks. When what it keeps or the service ends, it ends everything that is left.
+It starts the program of its plan, opens its connections, answers its system calls, watches its memory and folders, and
+answers the service. When the program or the service ends, it ends everything that is left.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from millrace_worker import keeper, linux
 from .door import Door
 from .ward import DESCRIPTOR, become
 
-# Each start of an app waits for this file's imports: what not every start needs is imported where it is.
+# Each start of an app waits for this file's imports: what not every start needs is imported where it is used.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -34,9 +33,8 @@ _LINES_BYTES = 64 * 1024
 
 
 class Service:
-    """The agent's end of its connection to the service: lines of JSON, whose words `docs/wire.md` has.
-
-    What reads and writes JSON is imported when the first line comes: few agents get one.
+    """The agent's end of its connection to the service: lines of JSON, listed in `docs/wire.md`. JSON is imported with
+    the first line: few agents get one.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -47,9 +45,7 @@ class Service:
         return self._socket.fileno()
 
     def hear(self, answers: Any, flags: int = 0) -> bool:
-        """Takes what has come, each message by a method of `answers`; false when the service is gone. Waits for a
-        message, unless `flags` says otherwise.
-        """
+        """Receives, and has a method of `answers` handle each message; false when the service is gone."""
         try:
             data = self._socket.recv(_LINES_BYTES, flags)
         except BlockingIOError:
@@ -59,7 +55,7 @@ class Service:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._obey(line, answers)
-        return bool(data)
+        return len(data) > 0
 
     def say(self, word: str, value: Any) -> None:
         import json
@@ -91,12 +87,12 @@ def main() -> None:
     linux.close_inherited(DESCRIPTOR + 1)
     text = sys.stdin.buffer.read()
     if not text:
-        os._exit(1)  # The service has died: nothing begins.
+        os._exit(1)  # The service has died.
     plan = parse(text)
     service = Service(DESCRIPTOR) if plan.has_service else None
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lifeline, held = os.pipe()
-    # The ward hands over what only it can make: the descriptor on which the kernel asks.
+    # Over this the ward sends what only it can make: the descriptor of the kernel's notifications.
     heard, told = socket.socketpair()
     door = None if plan.home is None else Door(outer, plan.home)
     log = None
@@ -115,27 +111,24 @@ def main() -> None:
         inner.close()
         told.close()
         os.close(lifeline)
-        # The walls stand now. Without a descriptor no call waits for an answer, or the ward has failed.
+        # This waits for the walls. Without a descriptor no system calls need answers, or the ward has failed.
         with heard:
             _, descriptors, _, _ = socket.recv_fds(heard, 1, 1, socket.MSG_CMSG_CLOEXEC)
         connects = walls.answers(plan, descriptors[0], owner, log) if descriptors else None
         return _Attendant(plan, child, door, connects, service).wait()
 
-    if plan.checks_storage and _is_storage_full(plan):
-        if service is not None:
-            service.say("exited", {"full": "storage", "is_storage_full": True})
-        os._exit(128 + signal.SIGKILL)
+    if plan.checks_storage:
+        from .held import Folder
+
+        if any(Folder(path, most).measure() for name, most, path in plan.watched if name == "storage"):
+            if service is not None:
+                service.say("exited", {"full": "storage", "is_storage_full": True})
+            os._exit(128 + signal.SIGKILL)
     keeper.keep(ward, owner, lambda: walls.fork(plan), wait_for)
 
 
-def _is_storage_full(plan: Plan) -> bool:
-    from .held import Folder
-
-    return any(Folder(path, most).measure() for name, most, path in plan.watched if name == "storage")
-
-
 class _Attendant:
-    """What the agent does while what it keeps runs."""
+    """The agent's work while the program runs."""
 
     def __init__(
         self, plan: Plan, child: int, door: Door | None, connects: Connects | None, service: Service | None
@@ -160,7 +153,7 @@ class _Attendant:
             self._held.watch_folder(name, path, most)
 
     def wait(self) -> int:
-        """Answers until the child has ended; gives its wait status."""
+        """Works until the child has ended; returns its wait status."""
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         while True:
@@ -172,8 +165,8 @@ class _Attendant:
                 return signal.SIGKILL
 
     def _answer(self) -> bool:
-        """Waits for something to do, and does it; false when the service is gone. The kernel tells of its end too, but
-        not if it died before this process could ask for that.
+        """Waits for something to do, and does it; false when the service is gone. That also covers a service that died
+        before this process could ask the kernel for a signal.
         """
         pause = self._door.pause_seconds() if self._door else 0
         poll = select.poll()
@@ -186,7 +179,7 @@ class _Attendant:
         dues = [each.pause_seconds() for each in (self._connects, self._held) if each is not None]
         waits = [each for each in (pause or None, *dues) if each is not None]
         ready = {descriptor for descriptor, _ in poll.poll(min(waits) * 1000 if waits else None)}
-        # Before the door: a replica shows its ticket there after the service has told of it.
+        # Before the door: the service announces a ticket before a replica shows it there.
         if self._service is not None and not self._service.hear(self, socket.MSG_DONTWAIT):
             return False
         if self._ended.fileno() in ready:
@@ -199,16 +192,16 @@ class _Attendant:
             self._held.look()
         return True
 
-    # What the service asks. The imports for the answers come then: few agents are asked.
+    # Called by `Service`. The imports happen then: few agents get such messages.
 
     def look(self, pid: int) -> dict[str, Any]:
-        """What a process uses, and whether it works; 0 is what is kept."""
+        """The usage and vitals of a process; 0 is the app's program."""
         from . import looks
 
         return {"out_of_memory": self._held.deaths if self._held else 0, **looks.look_at(pid or self._kept())}
 
     def where(self) -> dict[str, Any]:
-        """Where the app's own server takes connections."""
+        """Where the app's own server listens."""
         from .listening import OwnServer
 
         if self._plan.server is None:
@@ -217,27 +210,27 @@ class _Attendant:
         return {"pid": self._kept(), **self._server.place(os.getpid())}
 
     def ask(self) -> None:
-        """Has what is kept end by itself."""
+        """Asks the app's program to end."""
         pid = self._kept()
         if pid > 0:
             keeper.tell(pid, signal.SIGTERM)
 
     def fork(self, ticket: str) -> None:
-        """A replica will call home with this ticket, and has a limit on memory of its own."""
+        """Expects a replica with this ticket, which gets a memory limit of its own."""
         if self._door is not None:
             self._door.expect(ticket)
 
     def lend(self, ticket: str, path: str) -> None:
-        """The process that calls home with this ticket gets this file, open for reading."""
+        """Has the process that shows this ticket get this file, open for reading."""
         if self._door is not None:
             self._door.lend(ticket, path)
 
     def _say_goodbye(self) -> None:
-        """The service knows the rest by how this process ends."""
+        """Reports what this process's exit code does not say."""
         if self._service is None or self._held is None:
             return
         told = {name: value for name, value in self._held.told().items() if value}
-        # What has ended before the first look may have written a lot.
+        # A program that ended before the first look may have written a lot.
         is_storage_full = self._held.full == "storage" or self._held.is_over("storage")
         if is_storage_full or self._plan.checks_storage:
             told["is_storage_full"] = is_storage_full
@@ -245,11 +238,11 @@ class _Attendant:
             self._service.say("exited", told)
 
     def _kept(self) -> int:
-        """The process that runs the app; 0 while there is none. In a namespace of its own the first one is a keeper."""
+        """The pid of the app's program; 0 while there is none. In a namespace of its own it is below a keeper."""
         return next(iter(linux.children_of(self._child)), 0) if self._plan.has_namespaces else self._child
 
     def _forks(self) -> dict[str, int]:
-        door = self._door  # Another thread asks, and the app may close it now.
+        door = self._door  # Read once: this is another thread, and the app may close it now.
         return {} if door is None else door.forks()
 
     def _wake_up(self) -> None:
@@ -260,7 +253,7 @@ class _Attendant:
 
 
 def _reap(child: int) -> int | None:
-    """Reaps the processes that have ended, orphans too; gives the child's wait status if it is among them."""
+    """Reaps finished processes, including orphans; returns the child's wait status if it is among them."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:

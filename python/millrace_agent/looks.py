@@ -1,4 +1,4 @@
-"""What the kernel tells of processes in this place."""
+"""Reads the usage and the state of processes from /proc."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ if TYPE_CHECKING:
 
 _MAX_PROCESSES = 64
 _MAX_THREADS = 64
-#: Stopped by a signal or a tracer; dead and not yet buried.
+#: Stopped by a signal or a tracer, or a zombie.
 _STOPPED = "TtZX"
 _MAX_DEPTH = 64
 _TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-#: Processor time of what this process had reaped before its app began.
+#: Processor time of processes that were reaped before the app began.
 _before = 0
 _MEMORY_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
 def look_at(pid: int, ancestor: int | None = None) -> dict[str, Any]:
-    """What a process below that one uses, and whether it works. Nothing of any other: an app may tell any pid.
-
-    `ancestor` is this process if it is not given.
+    """The usage and vitals of a process below `ancestor` (default: this one). Nothing for any other: an app may send
+    any pid.
     """
     top = linux.parent_of(pid)
     if top <= 0 or not _is_below(pid, os.getpid() if ancestor is None else ancestor):
@@ -35,13 +34,13 @@ def look_at(pid: int, ancestor: int | None = None) -> dict[str, Any]:
 
 
 def forget_reaped() -> None:
-    """What this process has reaped until now was not the app's."""
+    """Does not count the processor time of processes reaped so far: they were not the app's."""
     global _before
     _, _before, _ = _stat(os.getpid())
 
 
 def _usage_below(top: int) -> dict[str, int]:
-    """Of all below a keeper, with the time of those that it has reaped. Its own time is not the app's."""
+    """The usage of all processes below a keeper, with those that it has reaped, but without its own."""
     _, cpu_ticks, _ = _stat(top)
     cpu_ticks -= _before if top == os.getpid() else 0
     resident = 0
@@ -53,7 +52,7 @@ def _usage_below(top: int) -> dict[str, int]:
 
 
 def below(top: int, most: int = _MAX_PROCESSES) -> list[int]:
-    """The processes that one has started, and theirs, the nearest first; of very many, some."""
+    """The descendants of a process, nearest first; at most that many."""
     found = children(top, _MAX_THREADS)
     for at, each in enumerate(found):
         if at >= most:
@@ -74,16 +73,15 @@ def _vitals_of(pid: int) -> dict[str, Any] | None:
 
 
 def _threads_of(pid: int, whole: list[str]) -> list[list[Any]]:
-    """Each by itself if they are few, else all as one."""
+    """Each thread by itself if they are few, else all as one."""
     if int(whole[17]) > _MAX_THREADS:
         return [_thread(0, whole)]
     found: list[list[Any]] = []
-    # There may be more by now.
     for each in os.listdir("/proc/%d/task" % pid)[:_MAX_THREADS]:
         try:
             found.append(_thread(int(each), words("/proc/%d/task/%s/stat" % (pid, each))))
         except (OSError, IndexError):
-            pass  # It has just ended, and the others have not.
+            pass  # It has just ended; the others have not.
     return found
 
 
@@ -93,7 +91,7 @@ def _thread(name: int, told: list[str]) -> list[Any]:
 
 
 def times_out_of_memory() -> int:
-    """How often the kernel has ended a process of this place because its memory had run out."""
+    """How often the kernel has killed a process of this control group because memory ran out."""
     for file in _MEMORY_EVENTS:
         try:
             with open(file, encoding="ascii") as events:
@@ -115,7 +113,7 @@ def _is_below(pid: int, ancestor: int) -> bool:
 
 
 def _stat(pid: int) -> tuple[int, int, int]:
-    """Its own processor time, that of the children that it has reaped, and its pages in memory."""
+    """A process's own processor time, that of its reaped children, and its pages in memory."""
     try:
         told = words("/proc/%d/stat" % pid)
         return int(told[11]) + int(told[12]), int(told[13]) + int(told[14]), int(told[21])
@@ -124,13 +122,13 @@ def _stat(pid: int) -> tuple[int, int, int]:
 
 
 def words(file: str) -> list[str]:
-    """What the kernel tells of a process or a thread behind its name, which is the app's own."""
+    """The fields of a `stat` file after the process's name, which the app chooses."""
     with open(file, encoding="utf-8", errors="replace") as stat:
         return stat.read().rpartition(")")[2].split()
 
 
 def children(pid: int, max_threads: int | None = None) -> list[int]:
-    """Those of all its threads, or of so many of them: a process belongs to the thread that started it."""
+    """The children of all threads of a process, or of that many: a child belongs to the thread that started it."""
     try:
         threads = os.listdir("/proc/%d/task" % pid)[:max_threads]
     except OSError:
@@ -141,5 +139,5 @@ def children(pid: int, max_threads: int | None = None) -> list[int]:
             with open("/proc/%d/task/%s/children" % (pid, thread), encoding="ascii") as listing:
                 found += [int(word) for word in listing.read().split()]
         except OSError:
-            pass  # It has just ended. Its children are the other threads' now, or will be met at the next look.
+            pass  # It has just ended. Its children have moved to another thread, and are found with the next look.
     return found

@@ -1,4 +1,4 @@
-"""One thread that waits for descriptors, for signals and for the time of the next tick."""
+"""An event loop: waits for descriptors, signals and the next tick."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TICK_SECONDS = 0.5
 
 
 class Loop:
-    """Calls what waits for a descriptor that is ready, and `tick` at least twice a second."""
+    """Calls the handlers of ready descriptors, and `tick` at least twice a second."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -26,25 +26,25 @@ class Loop:
         self._is_over = False
         self._is_woken = False
         self._next_at = 0.0
-        #: Those that have come and were not handled yet.
+        #: Received signals that were not handled yet.
         self.signals: set[int] = set()
         self.watch(self._woken.fileno(), IN, self._rest)
 
     def catch(self, *numbers: int) -> None:
-        """From now on these signals wake the loop, and the next tick finds them in `signals`."""
+        """Has these signals wake the loop and appear in `signals`."""
         for number in numbers:
             signal.signal(number, lambda number, frame: self.signals.add(number))
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
     def wake(self) -> None:
-        """Has the next tick come at once; any thread may call it."""
+        """Runs the next tick at once; safe in any thread."""
         try:
             self._wake.send(b"\0")
         except OSError:
             pass  # It is awake already, or over.
 
     def hurry(self, seconds: float) -> None:
-        """Has the next tick come within so long."""
+        """Runs the next tick within that time."""
         self._next_at = min(self._next_at, time.monotonic() + seconds)
 
     def watch(self, descriptor: int, events: int, act: Callable[[int], None]) -> None:
@@ -55,7 +55,7 @@ class Loop:
         self._epoll.modify(descriptor, events)
 
     def forget(self, descriptor: int) -> None:
-        """Before it is closed."""
+        """Stops watching; call it before closing the descriptor."""
         if self._waiting.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 

@@ -1,9 +1,8 @@
-"""How much memory the processes of an app use, and the end of those that use more than they may: where there are no
-control groups, and in seats, where those of an agent hold others too.
-"""
+"""Limits the memory of an app's processes where no control group is theirs alone."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -14,35 +13,34 @@ from millrace_worker import linux
 
 from . import looks
 
-#: Where programs keep memory that they share by name: the machine's, or an app's own.
+#: Memory that programs share by name: the machine's, or an app's own.
 _SHARED_MEMORY = "/dev/shm"
 _BLOCK_BYTES = 512
-#: How the links of descriptors begin that hold a file in memory.
+#: Prefixes of the links of descriptors that hold a file in memory.
 _IN_MEMORY = ("/memfd:", _SHARED_MEMORY + "/")
-#: Of one group in one look: an app can have millions. If it has more, each look sees others.
+#: Of one group in one look: an app can have millions. Each look begins at a random one.
 _MAX_DESCRIPTORS = 10_000
 _UNKNOWN = 1 << 62
 _KILOBYTES = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
 
 class Unmapped:
-    """What the processes of one group hold."""
+    """The memory that the processes of one group can hold without mapping it."""
 
     def __init__(self, pids: list[int], segments: dict[str, tuple[int, int]]) -> None:
-        #: Bytes of files and segments with their device, by a name that is the same for each process that holds them.
-        self.files: dict[str, tuple[int, int]] = {}
-        #: The bytes in file systems for shared memory that the machine does not see, by device.
-        self.views: dict[int, int] = {}
-        #: What of such memory the processes have mapped; what two of them have mapped counts twice.
-        self.mapped = 0
-        #: What the kernel needs to map the memory of the processes.
-        self.tables = 0
         own = set(pids)
-        self.files.update({name: (0, size) for name, (creator, size) in segments.items() if creator in own})
+        #: Device and bytes of files and segments, by a name that is the same in every process.
+        self.files = {name: (0, size) for name, (creator, size) in segments.items() if creator in own}
+        #: Bytes in the shared memory file systems of their own mount namespaces, by device.
+        self.views: dict[int, int] = {}
+        #: Shared memory that the processes have mapped; what two of them have mapped counts twice.
+        self.mapped = 0
+        #: Page tables.
+        self.tables = 0
         machines = _device_of(_SHARED_MEMORY)
         folders: list[str] = []
         for pid in pids:
-            # Each of its own: a thread can have descriptors that the others do not share.
+            # A thread can have descriptors that the others do not share.
             threads = _names_in("/proc/%d/task" % pid)
             told = _status_of(pid, threads)
             self.mapped += told.get("RssShmem", 0)
@@ -63,32 +61,26 @@ class Unmapped:
             pass  # It has just ended.
 
     def _add_descriptors(self, folders: list[str]) -> None:
-        left = _MAX_DESCRIPTORS
-        for folder in _from_anywhere(folders):
-            for name in _from_anywhere(_names_in(folder)):
-                if left == 0:
-                    return
-                left -= 1
-                self._add_descriptor(folder + "/" + name)
-
-    def _add_descriptor(self, link: str) -> None:
-        try:
-            # Nothing else is looked at: to ask for a file on a network may take forever.
-            if os.readlink(link).startswith(_IN_MEMORY):
-                told = os.stat(link)
-                name = "%d:%d" % (told.st_dev, told.st_ino)
-                self.files[name] = (told.st_dev, told.st_blocks * _BLOCK_BYTES)
-        except OSError:
-            pass  # It was closed, its process has ended, or it is hidden.
+        links = (
+            folder + "/" + name for folder in _from_anywhere(folders) for name in _from_anywhere(_names_in(folder))
+        )
+        for link in itertools.islice(links, _MAX_DESCRIPTORS):
+            try:
+                # Only files in memory: `stat` of a file on a network may take forever.
+                if os.readlink(link).startswith(_IN_MEMORY):
+                    told = os.stat(link)
+                    self.files["%d:%d" % (told.st_dev, told.st_ino)] = (told.st_dev, told.st_blocks * _BLOCK_BYTES)
+            except OSError:
+                pass  # It was closed, its process has ended, or it is hidden.
 
 
 class Charge:
-    """What a group is charged for, in bytes."""
+    """The bytes that a group is charged for."""
 
     def __init__(self, files: float, rest: float, tables: int) -> None:
-        #: Files that its processes hold, which they may have mapped.
+        #: Files that its processes hold, perhaps mapped.
         self.files = files
-        #: Its part of what nothing has open or mapped.
+        #: Its part of the memory that no process has open or mapped.
         self.rest = rest
         self.tables = tables
 
@@ -98,9 +90,8 @@ class Charge:
 
 
 def charge(groups: list[Unmapped]) -> list[Charge]:
-    """Of a file that more than one group holds, as forks inherit it from their template, each is charged for a part.
-
-    And so of what is in a view that they share and none of them has open or mapped.
+    """Divides a file that several groups hold, such as forks of one template, between them; also what is in a view that
+    they share and that none of them has open or mapped.
     """
     holders: dict[str, int] = {}
     sharers: dict[int, int] = {}
@@ -127,7 +118,7 @@ def charge(groups: list[Unmapped]) -> list[Charge]:
 
 
 def held_on_machine() -> int:
-    """How much memory all processes of the machine together can hold without having it mapped."""
+    """The memory of the whole machine that processes can hold without mapping it."""
     try:
         told = kilobytes("/proc/meminfo")
         return told["Shmem"] + told["PageTables"]
@@ -136,7 +127,7 @@ def held_on_machine() -> int:
 
 
 def segments() -> dict[str, tuple[int, int]]:
-    """The System V segments of this namespace, each with the process that has made it, and its size in memory."""
+    """The System V segments of this namespace: creator and size in memory, by name."""
     found: dict[str, tuple[int, int]] = {}
     try:
         with open("/proc/sysvipc/shm", encoding="ascii") as rows:
@@ -150,18 +141,18 @@ def segments() -> dict[str, tuple[int, int]]:
 
 
 def kilobytes(file: str) -> dict[str, int]:
-    """The lines of a file of the kernel's that name kilobytes, in bytes."""
+    """The values in kB of a kernel file, in bytes."""
     with open(file, encoding="ascii", errors="replace") as text:
         return {name: int(size) * 1024 for name, size in _KILOBYTES.findall(text.read())}
 
 
 def _status_of(pid: int, threads: list[str]) -> dict[str, int]:
-    """What the kernel tells of a process's memory. Its first thread knows nothing of it if it ended before others."""
+    """A process's memory from /proc. A thread that has ended tells nothing, even if it was the first."""
     for thread in threads:
         try:
             told = kilobytes("/proc/%d/task/%s/status" % (pid, thread))
         except OSError:
-            continue  # It has just ended, and others may not have.
+            continue  # It has just ended; others may not have.
         if "VmPTE" in told:
             return told
     return {}
@@ -186,42 +177,42 @@ def _from_anywhere(names: list[str]) -> list[str]:
     return names[first:] + names[:first]
 
 
-#: What was not forked for a replica: the template or the app's own server, with all that they started.
+#: The group of what was not forked for a replica: the template or the app's own server, with all that they started.
 REST = ""
 
-#: Of the kernel's flags of a task, and of its pending signals.
+#: Flags of a task, and of its pending signals.
 _PF_EXITING = 0x4
 _SIGKILL_PENDING = 1 << (signal.SIGKILL - 1)
 #: To find a thread that lives long enough to be asked.
 _ATTEMPTS = 10
-#: Of the limit: below it, what all processes of the machine could hold unmapped is not counted.
+#: Below this share of the limit, unmapped memory is not counted.
 _CLOSE_SHARE = 0.5
-#: How long a count of that is valid, unless the machine's grows: others may have freed as much.
+#: How long a count of unmapped memory is valid, unless the machine's grows: others may have freed as much.
 _COUNT_SECONDS = 10.0
 
 
 class Memory:
-    """What is below a keeper, in groups: each fork with what it started, and the rest.
+    """The processes below a keeper, in groups: each fork with what it started, and the rest.
 
-    What processes share counts in parts (Pss), as forks of one template share most of theirs; but only once the sum
-    that counts it in full is above the limit, which is much cheaper to know. Memory that can be held without being
-    mapped, such as files in `/dev/shm`, is counted only if there is so much of it on the machine that it could matter.
+    Forks of one template share most of their memory, so each is charged for its part (Pss); but that is measured only
+    once the sum of resident memory is above the limit, which is much cheaper to know. Unmapped memory, such as files in
+    `/dev/shm`, is counted only if the machine has so much of it that it could matter.
     """
 
     def __init__(self, max_bytes: int, top: int, forks: Callable[[], dict[str, int]]) -> None:
         self._max_bytes = max_bytes
         self._top = top
-        #: The pids of replicas that were forked, by ticket.
+        #: The pids of forked replicas, by ticket.
         self._forks = forks
-        #: Those groups that have used too much.
+        #: The groups that have used too much.
         self.ended: set[str] = set()
-        #: What groups held unmapped when that was last counted, and when, and how much the machine had then.
+        #: The last count of unmapped memory, its time, and how much the machine had then.
         self._charges: dict[str, Charge] = {}
         self._counted_at = -_COUNT_SECONDS
         self._counted_with = 0
 
     def look(self) -> float:
-        """Ends each group that uses too much. Gives the largest share of the limit that one may use."""
+        """Ends each group that uses too much. Returns the largest share of the limit that one may use."""
         on_machine = held_on_machine()
         now = time.monotonic()
         if now - self._counted_at >= _COUNT_SECONDS:
@@ -258,17 +249,16 @@ class Memory:
 
     def _groups(self) -> dict[str, list[int]]:
         if self._top != os.getpid() and linux.parent_of(self._top) != os.getpid():
-            return {}  # It has ended, and its number may be another's by now.
+            return {}  # It has ended, and its pid may be in use again.
         roots = {pid: ticket for ticket, pid in self._forks().items()}
         # The keeper above a fork adopts the daemons of that fork, and has no other children.
         adopters = {linux.parent_of(pid): ticket for pid, ticket in roots.items()}
         adopters.pop(self._top, None)
-        # A process whose parent ends meanwhile may be met twice.
         names = {self._top: REST}
         found = [self._top]
         for pid in found:
             for child in looks.children(pid):
-                if child not in names:
+                if child not in names:  # Met twice if its parent has just ended.
                     names[child] = roots.get(child) or adopters.get(pid) or names[pid]
                     found.append(child)
         # This process is the agent: what it uses is not the app's.
@@ -279,7 +269,7 @@ class Memory:
         return groups
 
     def _end(self, name: str) -> None:
-        """As it is now: what was found before may be gone. The keeper lives, and tells how what it kept has ended."""
+        """Kills the group's current processes, except the keeper, which reports the end."""
         self.ended.add(name)
         for pid in self._groups().get(name, []):
             if pid != self._top:
@@ -290,7 +280,7 @@ class Memory:
 
 
 def _resident(pid: int) -> int:
-    """Bytes; none of a process that is ending: freeing a lot of memory takes a while."""
+    """Resident bytes; 0 for a process that is ending: freeing a lot of memory takes a while."""
     try:
         words = looks.words("/proc/%d/stat" % pid)
         if words[0] in "ZX" and int(words[17]) > 1:
@@ -301,16 +291,15 @@ def _resident(pid: int) -> int:
 
 
 def _resident_by_threads(pid: int) -> int:
-    """Of a process whose first thread has ended, of which the kernel tells nothing then.
-
-    Too much if its other threads come and go so fast that none can be asked: an app does that only to hide.
+    """The same for a process whose first thread has ended. Too much if its other threads come and go so fast that none
+    can be asked: an app does that only to hide.
     """
     for _ in range(_ATTEMPTS):
         for thread in os.listdir("/proc/%d/task" % pid):
             try:
                 words = looks.words("/proc/%d/task/%s/stat" % (pid, thread))
             except OSError:
-                continue  # It has just ended, and the others have not.
+                continue  # It has just ended; the others have not.
             if words[0] not in "ZX":
                 return _held(words)
     return _UNKNOWN if int(looks.words("/proc/%d/stat" % pid)[17]) > 1 else 0
@@ -322,9 +311,8 @@ def _held(words: list[str]) -> int:
 
 
 def _used(pids: list[int], charged: Charge) -> float:
-    """What processes use, with what their group is charged for.
-
-    Files that they have mapped are among both: the larger counts, so that none ends for memory that it does not use.
+    """What processes use, with what their group is charged for. Mapped files are in both; the larger number counts, so
+    that no process is killed for memory that it does not use.
     """
     parts = [_proportional(pid) for pid in pids]
     in_files, other = (sum(each) for each in zip(*parts)) if parts else (0, 0)
@@ -332,15 +320,12 @@ def _used(pids: list[int], charged: Charge) -> float:
 
 
 def _proportional(pid: int) -> tuple[int, int]:
-    """What it has mapped of files in memory, and the rest of what it has.
-
-    All of it, where the kernel does not tell: an app can hide what it shares, and then nothing is shared.
-    """
+    """A process's part of mapped files in memory, and of its other memory. If it hides what it shares, all counts."""
     resident = _resident(pid)
     in_files = min(resident, _status_of(pid, _names_in("/proc/%d/task" % pid)).get("RssShmem", 0))
     try:
         told = kilobytes("/proc/%d/smaps_rollup" % pid)
-        # Of one that is ending the kernel still tells all. Kernels before 5.3 do not tell the two apart.
+        # `_resident` is less if the process is ending. Kernels before 5.3 have no Pss_Shmem.
         mapped = min(resident, told["Pss"])
         in_files = min(mapped, told.get("Pss_Shmem", in_files))
         return in_files, mapped - in_files

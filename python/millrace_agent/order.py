@@ -1,4 +1,4 @@
-"""What an agent is given where it starts, and what a service tells it then."""
+"""The order that an agent starts with, and the session that a service gives it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_ADDRESSES = 64
 
 
 class SeatOrder:
-    """Once its ticket has been used, none of it is secret."""
+    """What an agent starts with. Once its ticket has been used, none of it is secret."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.seat_id: str = fields["seatId"]
@@ -25,14 +25,14 @@ class SeatOrder:
         self.authority: str = fields["authority"]
         self.ticket: str = fields["ticket"]
         self.grace_seconds: float = fields["graceMs"] / 1000
-        #: A file with the addresses of machines that no app may reach, which the starter of the agent writes.
+        #: A file with the addresses of machines that no app may reach, written by the starter of the agent.
         self.neighbours: str | None = fields.get("neighbours")
-        #: Where the agent keeps its files; None for a folder of its own choice.
+        #: The agent's folder; None for one of its own choice.
         self.folder: str | None = fields.get("folder")
 
 
 class Session:
-    """How the seat is known from now on. Raises ValueError, KeyError or TypeError for anything else."""
+    """The seat's identity and task. Raises ValueError, KeyError or TypeError for invalid fields."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.secret = matching(HEX, fields["secret"])
@@ -47,33 +47,32 @@ class Assignment:
         self.bundle = matching(HASH, fields["bundle"])
         environment = fields["environment"]
         self.environment = None if environment is None else matching(HASH, environment)
-        #: Where the project's storage is in this place, if it is there.
+        #: The folder of the project's storage, if this machine has it.
         self.storage: str = fields["storage"]
         walls = fields["walls"]
-        #: What it is to live behind; None where the place itself is what it lives behind.
+        #: None where the seat itself, such as a pod, is the isolation.
         self.walls = None if walls is None else Walls(walls)
         limits = fields.get("limits") or {}
-        #: In bytes, None for no limit, and none of them where the place itself sets limits: the memory of each replica,
-        #: and what its folders may hold, by the name by which the service is told of one that is full.
+        #: Bytes of memory for each replica, and for each folder by its name; None for no limit, as in a pod.
         self.max_memory = _amount(limits.get("memory"))
         self.max_folders = {name: _amount(limits.get(name)) for name in ("scratch", "storage")}
         self.variables: dict[str, str] = fields["variables"]
-        #: For the harness; where it calls home and where the app is, the agent fills in.
+        #: The harness's order; the agent adds the address and the bundle's folder.
         self.order: dict[str, Any] = fields["order"]
-        #: Nothing of the app runs: an environment is built.
+        #: The seat builds an environment instead of running the app.
         self.is_build = fields.get("build") is True
         server = fields["server"]
-        #: The app's own server in place of the harness.
+        #: The app's own server, instead of the harness.
         self.server = None if server is None else Server(server)
 
 
 class Walls:
     def __init__(self, fields: dict[str, Any]) -> None:
-        #: The weakest level to accept, or `auto`: in either case the strongest that there is.
+        #: The weakest level to accept, or `auto`; the agent takes the strongest that the machine supports.
         self.isolation = matching(_LEVEL, fields["isolation"])
-        #: What the outer keeper is told of the app's network.
+        #: Fields of the plan about the app's network.
         self.network: list[tuple[str, str]] = [(str(name), str(value)) for name, value in fields["network"]]
-        #: It does not start where its connections cannot be judged.
+        #: The app must not start where its connections cannot be judged.
         self.must_judge = fields["must_judge"] is True
 
 
@@ -81,9 +80,9 @@ class Server:
     def __init__(self, fields: dict[str, Any]) -> None:
         self.command: list[str] = list(fields["command"])
         self.port = int(fields["port"])
-        #: The port that its author wrote, which may be in its code.
+        #: The port in its configuration, which may also be in its code.
         self.authored = int(fields["authored"])
-        #: For what it prints.
+        #: For the connections of its output.
         self.ticket = matching(HEX, fields["ticket"])
 
 
@@ -104,16 +103,14 @@ def _amount(value: Any) -> int | None:
 
 
 def matching(pattern: re.Pattern[str], text: str) -> str:
-    """Raises ValueError for anything else."""
+    """The text itself; raises ValueError if it does not match."""
     if not pattern.match(text):
         raise ValueError("not as expected")
     return text
 
 
-def is_numeric(address: object) -> bool:
-    """Whether it is an address, and not a name."""
-    if not isinstance(address, str):
-        return False
+def is_numeric(address: str) -> bool:
+    """Whether a host is an IP address instead of a name."""
     try:
         socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
     except OSError:

@@ -1,4 +1,4 @@
-"""Packs a folder into an archive for the blob store: files, folders and links, with a seal at the end, and gzipped."""
+"""Packs a folder into a gzipped archive for the blob store: files, folders and links, with a hash at the end."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .unpack import MAX_BYTES, MAX_ENTRIES, is_too_long, stays_inside
 
 _PIECE_BYTES = 256 * 1024
 _SEAL_NAME = "sha256"
-#: The fastest: a build waits for it, and the rest saves a tenth.
+#: The fastest: a build waits for it, and higher levels save only a tenth.
 _LEVEL = 1
-#: Links to the interpreter belong to the machine.
+#: Links to the interpreter, which every machine makes for itself.
 _INTERPRETER = re.compile(r"bin/python[\d.]*\Z")
 
 
 class Unpackable(Exception):
-    """Something in the folder cannot be packed so that it would be the same in another place."""
+    """Something in the folder would not be the same on another machine."""
 
 
 def pack(folder: str, send: Callable[[bytes], object], marker: str | None = None) -> None:
-    """Sends the archive in pieces, and behind it the SHA-256 of all that was sent. No link is followed.
+    """Sends the archive in pieces, then the SHA-256 of all pieces. Follows no links.
 
-    With a marker it is an environment: a file of that name says where it was made, and the links to its interpreter
-    are left out.
+    `marker` is for an environment: the name of a file that says where it was made. Links to its interpreter are left
+    out.
     """
     digest, sent = hashlib.sha256(), hashlib.sha256()
     gzip = zlib.compressobj(_LEVEL, wbits=31)
@@ -76,11 +76,11 @@ def _text_file(name: str, text: str) -> bytes:
     content = text.encode()
     info = tarfile.TarInfo(name)
     info.size = len(content)
-    return _block(info) + content + _padding(info.size)
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict") + content + _padding(info.size)
 
 
 def _names(folder: str) -> Iterator[tuple[str, str]]:
-    """Everything below, in an order that is always the same; folders before what is in them."""
+    """Everything below a folder, in a stable order, folders before their content."""
     for place, folders, files in os.walk(folder):
         folders.sort()
         for entry in sorted([*folders, *files]):
@@ -111,13 +111,9 @@ def _head(name: str, found: os.stat_result, kind: bytes, target: str = "") -> by
     info.mtime = max(0, int(found.st_mtime))
     info.size = found.st_size if kind == tarfile.REGTYPE else 0
     try:
-        return _block(info)
+        return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
     except UnicodeEncodeError:
         raise Unpackable("%r has a name that is not UTF-8" % name[:200]) from None
-
-
-def _block(info: tarfile.TarInfo) -> bytes:
-    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
 def _padding(size: int) -> bytes:

@@ -1,7 +1,6 @@
-"""Connections of the harness, passed on to the service as they are: bytes in both directions, held back in both.
+"""Relays the harness's connections to the service: bytes in both directions, with backpressure in both.
 
-The end of one direction goes on behind the last byte of it: the service closes a wire behind the last call, and the
-replica still has to answer.
+Each direction ends by itself: the service closes a wire after the last call, and the replica still has to answer.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from .loop import IN, OUT, Loop
 #: Four for each replica, three for a template; an app could open them without end.
 _MAX_RELAYS = 4096
 _BACKLOG = 1024
-#: As many bytes as a service takes for a first line.
+#: The longest first line that a service accepts.
 _PREFACE_BYTES = 128
 #: Those of a template's connections that outlive its service.
 _LASTING = ("template", "stdout", "stderr")
-#: What the kernel tells of who has connected: process, user, group.
+#: The peer's process, user and group.
 _CREDENTIALS = struct.Struct("3i")
-#: A service that sends so many heartbeats after its template's connection was lost is there, and has given it up.
+#: A service that sends this many heartbeats after the loss of its template's connection has given the template up.
 _BEATS = 2
 _BYTES = 256 * 1024
 _buffer = bytearray(_BYTES)
@@ -33,23 +32,23 @@ _view = memoryview(_buffer)
 
 
 class Relays:
-    """A socket in a folder of this process's user, what came there, and what of it lasts: a service that takes the seat
-    over can have the template, or what an app's own server prints.
+    """The socket that the harness connects to, its relays, and what another service can take over: the template, or the
+    output of an app's own server.
     """
 
     def __init__(self, loop: Loop, context: ssl.SSLContext, folder: str) -> None:
         self._loop = loop
         self._context = context
         self._relays: set[_Relay] = set()
-        #: Connections of the harness that have not shown their preface, with what they have said of it.
+        #: Connections with an incomplete first line, and what they have sent of it.
         self._callers: dict[socket.socket, bytes] = {}
-        #: What a template shows; none if there is to be none.
+        #: The template's ticket, if there is to be a template.
         self.template_ticket: str | None = None
-        #: What lasts, by kind: the connections of the template, or the pipes of the app's own server.
+        #: What outlives a service, by kind: connections of the template, or pipes of the app's own server.
         self.kept: dict[str, Pipe] = {}
-        #: Where the service is that the seat belongs to; None while there is none.
+        #: The address of the seat's service, if it has one.
         self.address: tuple[str, int] | None = None
-        #: Another service has the seat, and has not been told yet that it can go on.
+        #: Another service has the seat, and `settle` has not succeeded yet.
         self.is_taken_over = False
         #: Heartbeats since the template's connection was lost.
         self._beats = 0
@@ -70,7 +69,7 @@ class Relays:
         return {} if template is None else template.forks()
 
     def join(self, local: socket.socket | Pipe, kind: str, ticket: str, more: bytes = b"") -> None:
-        """Passes on something of this place, as a connection that shows that ticket, and says something first."""
+        """Relays a local connection to the service as one that shows that ticket; `more` is sent first."""
         self._pass_on(local, ("millrace 1 %s %s\n" % (kind, ticket)).encode("ascii") + more)
 
     def close(self) -> None:
@@ -78,25 +77,21 @@ class Relays:
         self._listener.close()
         self._release()
 
-    # Another service, or the same again.
-
     @property
     def may_go_on(self) -> bool:
-        """Whether another service can have it. A template that does not fork is a replica, and ends with its own."""
+        """Whether another service can take over. A template that does not fork is a replica: it ends with its own."""
         if self.template_ticket is None:
             return len(self.kept) > 0
         return self.template is not None and self.template.may_go_on
 
     def take_over(self) -> None:
-        """It is another's from now on: nothing of the one before is passed on any more."""
+        """Ends the relays of the previous service."""
         self._release()
         self.is_taken_over = True
         self._loop.wake()
 
     def settle(self, ticket: str) -> bool:
-        """Passes it on to its new service, with that ticket, when nothing is left of the old one's; tells whether it
-        has.
-        """
+        """Relays to the new service, with that ticket, once all forks for the old one have ended; returns whether."""
         template = self.template
         if template is not None and not template.is_alone:
             template.end_children("end")
@@ -109,7 +104,7 @@ class Relays:
         return True
 
     def hear_beat(self) -> None:
-        """A template whose connection is lost while its service goes on with the seat was detached, and ends."""
+        """Closes a template whose connection is lost while its service keeps the seat: it was detached."""
         template = self.template
         if template is None or not template.is_lost or self.is_taken_over:
             self._beats = 0
@@ -119,12 +114,12 @@ class Relays:
             template.leave()
 
     def come_back(self) -> None:
-        """The service that has the seat goes on with it. It does not want what it has lost meanwhile."""
+        """Called when the same service is back. It has given up the template if its connection was lost."""
         if self.template is not None:
             self.template.leave()
 
     def _release(self) -> None:
-        """Nothing that is passed on now is passed on any more. What lasts may be joined again."""
+        """Closes all relays. What outlives a service may be joined again."""
         for caller in self._callers:
             self._loop.forget(caller.fileno())
             caller.close()
@@ -132,13 +127,11 @@ class Relays:
         for relay in list(self._relays):
             relay.close()
 
-    # The harness.
-
     def _accept(self, _events: int) -> None:
         try:
             local, _ = self._listener.accept()
         except OSError:
-            return  # It has gone again, or no descriptors are left.
+            return  # The caller has gone, or no descriptors are left.
         if len(self._relays) + len(self._callers) >= _MAX_RELAYS:
             local.close()
             return
@@ -154,7 +147,7 @@ class Relays:
         except OSError:
             data = b""
         said = self._callers[local] = self._callers[local] + data
-        # The service refuses a caller that says too much, or goes.
+        # The service refuses a first line that is too long or incomplete.
         if not data or b"\n" in said or len(said) >= _PREFACE_BYTES:
             self._loop.forget(local.fileno())
             del self._callers[local]
@@ -179,7 +172,7 @@ class Relays:
         self._pass_on(pipe, said)
 
     def _meet(self, shown: list[str], local: socket.socket) -> None:
-        """Behind walls the outer keeper connects for a replica, and says for which process."""
+        """Notes the process of a replica. Behind walls the agent connects for it, and names its pid."""
         template = self.template
         if template is None or not shown:
             return
@@ -210,11 +203,10 @@ class _Relay:
         self._local = local
         self._on_closed = on_closed
         self._descriptor = local.fileno()
-        #: What the harness has not taken yet.
+        #: Bytes for the harness that the kernel has not taken.
         self._unsent = b""
         self._is_local_over = False
-        self._is_home_over = False
-        #: It takes nothing any more; it may still have something to say.
+        #: The harness reads nothing more; it may still send.
         self._is_deaf = False
         self._is_closed = False
         self._events = 0
@@ -229,7 +221,7 @@ class _Relay:
         self._local.close()
         self._on_closed(self)
 
-    # What the channel tells.
+    # The channel's events.
 
     def on_open(self) -> None:
         self._listen(True)
@@ -254,17 +246,16 @@ class _Relay:
         self._listen(True)
 
     def on_end(self, is_orderly: bool) -> None:
-        self._is_home_over = True
-        # What lasts goes on without this service.
+        # A pipe outlives this service.
         if not is_orderly or self._is_local_over or isinstance(self._local, Pipe):
             self.close()
             return
         try:
             self._local.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # It was faster.
+            pass  # The harness has closed it already.
 
-    # What the harness does.
+    # The harness's events.
 
     def _act(self, events: int) -> None:
         if events & OUT:
@@ -272,7 +263,7 @@ class _Relay:
         if events & IN:
             self._read()
         elif events & ~OUT:
-            # Gone in both directions, while the service was too slow: what it said last is read when there is room.
+            # Closed in both directions while the service was too slow: the last bytes are read when there is room.
             self._is_deaf = True
             self._set_events(0)
 
@@ -317,7 +308,7 @@ class _Relay:
             self._set_events(self._events | IN if is_listening else self._events & ~IN)
 
     def _set_events(self, events: int) -> None:
-        """With none at all it is not watched: its end would wake the loop again and again."""
+        """With no events it is not watched: its end would wake the loop again and again."""
         if events == self._events or self._is_closed:
             return
         if events == 0:

@@ -1,4 +1,4 @@
-"""Where an agent begins: it reads its order, and lives by it."""
+"""Starts the agent of a seat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .order import SeatOrder
 
 
 def choose() -> str:
-    """Where an agent keeps its files. `tempfile` would do, but imports as long as a connection to the service takes."""
+    """A folder for an agent. Importing `tempfile` would take as long as connecting to the service."""
     return os.path.join(os.environ.get("TMPDIR", "/tmp"), "millrace-seat-" + os.urandom(8).hex())
 
 
@@ -22,7 +22,7 @@ def remove(folder: str) -> None:
     """Removes a folder with everything in it, as far as possible."""
     import shutil
 
-    # Each before it is looked into: an app may have closed it to itself, and the kernel closes some too.
+    # First: apps, and the kernel, make folders that their owner may not read.
     for place, names, _ in os.walk(folder):
         for path in (os.path.join(place, name) for name in names):
             try:
@@ -38,12 +38,16 @@ _DESCRIPTORS = 16 * 1024
 
 
 def main() -> None:
-    """Reads the order from the file that is named, or from stdin. Ends with everything that it has started."""
+    """Reads the order from the named file, or from stdin. At its end it ends everything that it has started."""
     linux.keep_private()
     linux.adopt_orphans()
-    _raise_limit()
+    # Each connection of the harness takes two descriptors.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     order = SeatOrder(json.loads(_read()))
-    # The starter of the agent may choose it, to remove what a killed agent has left.
+    # The starter of the agent may have chosen it, to remove what a killed agent leaves.
     folder = order.folder or choose()
     os.mkdir(folder, 0o700)
     code = 1
@@ -60,16 +64,7 @@ def main() -> None:
         remove(folder)
         if order.neighbours is not None and os.path.exists(order.neighbours):
             os.unlink(order.neighbours)
-        # Not by a return: a thread may still fetch something.
-        os._exit(code)
-
-
-def _raise_limit() -> None:
-    """Each connection of the harness takes two descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        os._exit(code)  # A thread may still fetch something.
 
 
 def _read() -> bytes:

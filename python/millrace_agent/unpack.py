@@ -1,8 +1,7 @@
 """Unpacks the archives of bundles and environments. Their content is not trusted: a build may have sent anything.
 
-Nothing is written outside the folder. Only what `pack.py` and the service's packer make is read: files, folders and
-links, each with at most one extended header before it. `tarfile` reads more than that, some of it into memory without
-limit.
+Nothing is written outside the folder. Only files, folders and links are accepted, each with at most one extended
+header. `tarfile` accepts more, and reads some of it into memory without limit.
 """
 
 from __future__ import annotations
@@ -14,27 +13,27 @@ from collections.abc import Iterator
 
 MAX_ENTRIES = 2_000_000
 MAX_BYTES = 32 * 1024**3
-#: Of all names and links together, which stay in memory until the end.
+#: All names and links together, which stay in memory until the end.
 _MAX_NAME_CHARS = 64 * 1024**2
 _MAX_NAME_BYTES = 3_000
 _MAX_DEPTH = 500
 _MAX_GIVEN_BYTES = 64 * 1024
-#: Of an extended header: its records, of which `path` and `linkpath` are the longest.
+#: An extended header: its longest records are `path` and `linkpath`.
 _MAX_PAX_BYTES = 8 * 1024
 _MAX_PAX_RECORDS = 16
-#: Left free on the disk for everything else on the machine.
+#: Stays free on the disk for everything else on the machine.
 _SPARED_BYTES = 64 * 1024**2
 _PIECE_BYTES = 1024 * 1024
 _BLOCK_BYTES = 512
 _GZIP = b"\x1f\x8b"
 _FILE, _LINK, _FOLDER, _PAX = b"0", b"2", b"5", b"x"
-#: The last entry holds the hash of every byte before it. The whole archive was compared with its own hash already.
+#: The last entry. Its hash is not checked here, because that of the whole archive was.
 _SEAL_NAME = "sha256"
 _SEAL_BYTES = 64
 
 
 class BadArchive(Exception):
-    """It is not one of ours."""
+    """An archive that no packer of Millrace makes."""
 
 
 class _Entry:
@@ -45,7 +44,7 @@ class _Entry:
         self.size = size
         self.mode = mode
         self.mtime = mtime
-        #: The content, if it was read already.
+        #: The content, if it was read with the header.
         self.held: bytes | None = None
 
 
@@ -56,16 +55,16 @@ class _Source:
         self._file = file
         first = file.read(_PIECE_BYTES)
         self._gzip = zlib.decompressobj(31) if first.startswith(_GZIP) else None
-        #: What is not decompressed yet.
+        #: Bytes that are not decompressed yet.
         self._packed = first if self._gzip is not None else b""
         self._piece = memoryview(b"" if self._gzip is not None else first)
 
     def take(self, count: int) -> bytes:
-        """Exactly so many bytes."""
+        """Exactly that many bytes."""
         return b"".join(self.pieces(count))
 
     def pieces(self, count: int) -> Iterator[memoryview]:
-        """Exactly so many bytes, in pieces."""
+        """Exactly that many bytes, in pieces."""
         while count > 0:
             if not self._piece:
                 self._piece = memoryview(self._next())
@@ -92,13 +91,16 @@ class _Source:
 
 
 def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
-    """Unpacks a file into a folder that is there and empty. The entry named `given` is not written, but the answer."""
+    """Unpacks a file into an empty folder. Returns the content of the entry named `given` instead of writing it."""
     answer: bytes | None = None
-    #: Of folders with a slash.
+    #: Names of folders end with a slash.
     names: set[str] = set()
     links: list[_Entry] = []
     folders: list[_Entry] = []
-    left, left_chars = _room(into), _MAX_NAME_CHARS
+    disk = os.statvfs(into)
+    # A full disk would be a problem for the whole machine. Some file systems do not tell their size.
+    left = MAX_BYTES if disk.f_blocks == 0 else min(MAX_BYTES, disk.f_bavail * disk.f_frsize - _SPARED_BYTES)
+    left_chars = _MAX_NAME_CHARS
     with open(file, "rb", buffering=0) as opened:
         source = _Source(opened)
         for entry in _before_seal(source):
@@ -118,7 +120,7 @@ def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
             else:
                 os.mkdir(os.path.join(into, entry.name), 0o700)
                 folders.append(entry)
-    # Links come last, so that no file is written through one; folders get their rights when they are full.
+    # Links come last, so that no file is written through one; folders get their modes after their content.
     for link in links:
         if not stays_inside(link.name, link.target) or is_too_long(link.target):
             raise BadArchive("the link %r leads outside" % link.name[:200])
@@ -129,15 +131,8 @@ def unpack(file: str, into: str, given: str | None = None) -> bytes | None:
     return answer
 
 
-def _room(folder: str) -> int:
-    """How much may be written: a full disk would be a problem for everything else on the machine."""
-    disk = os.statvfs(folder)
-    # Some file systems do not tell their size.
-    return MAX_BYTES if disk.f_blocks == 0 else min(MAX_BYTES, disk.f_bavail * disk.f_frsize - _SPARED_BYTES)
-
-
 def _before_seal(source: _Source) -> Iterator[_Entry]:
-    """All entries but the last, which is the seal. An app may have a file of that name, too."""
+    """All entries except the last, the hash. An app may have a file of that name, too."""
     last: _Entry | None = None
     while (entry := _next_entry(source)) is not None:
         if last is not None:
@@ -153,7 +148,7 @@ def _before_seal(source: _Source) -> Iterator[_Entry]:
 
 
 def _next_entry(source: _Source) -> _Entry | None:
-    """The next header, with what the extended header before it says; None at the end. The content comes next."""
+    """The next header, including its extended header; None at the end. The content is not read yet."""
     entry = _read_header(source.take(_BLOCK_BYTES))
     if entry is None or entry.kind != _PAX:
         return entry
@@ -193,7 +188,7 @@ def _read_header(block: bytes) -> _Entry | None:
 
 
 def _read_pax(data: bytes) -> dict[bytes, bytes]:
-    """Records of the form `LENGTH KEY=VALUE`, each with a newline; the length counts the whole record."""
+    """Records of the form `LENGTH KEY=VALUE\\n`; the length is that of the whole record."""
     records: dict[bytes, bytes] = {}
     while data:
         length = _number(data.split(b" ", 1)[0], 10)
@@ -216,7 +211,7 @@ def _number(digits: bytes, base: int) -> int:
 
 
 def _field(data: bytes) -> str:
-    # A name that was cut in the middle of a character is whole in the extended header before it.
+    # A name that is cut within a character is complete in the extended header.
     return _text(data.split(b"\0", 1)[0])
 
 
@@ -233,7 +228,7 @@ def _content(source: _Source, entry: _Entry) -> Iterator[bytes | memoryview]:
 
 
 def stays_inside(name: str, target: str) -> bool:
-    """Whether a link goes up first, no higher than the folder, and never up again."""
+    """Whether a link goes up only at its start, and no higher than the folder."""
     if target == "" or target.startswith("/") or "\0" in target:
         return False
     steps = target.split("/")
@@ -244,11 +239,11 @@ def stays_inside(name: str, target: str) -> bool:
 
 
 def _check_name(entry: _Entry, names: set[str]) -> None:
-    """Refuses a name that is not plain text, comes twice, or is not in a folder that came before it."""
+    """Raises for a name that is not plain, is repeated, or is not in an earlier folder."""
     is_folder = entry.kind == _FOLDER
     name = entry.name = entry.name[:-1] if is_folder and entry.name.endswith("/") else entry.name
     is_plain = "\0" not in name and not any(step in ("", ".", "..") for step in name.split("/"))
-    # Below a link it could be anywhere, and the next link below that, too.
+    # A folder, not a link: below that it could be anywhere.
     above = name[: name.rfind("/") + 1]
     is_in_folder = above == "" or above in names
     if not is_plain or is_too_long(name) or not is_in_folder or not names.isdisjoint((name, name + "/")):
@@ -257,7 +252,7 @@ def _check_name(entry: _Entry, names: set[str]) -> None:
 
 
 def is_too_long(name: str) -> bool:
-    """Whether a name, or a link's target, could not be written below a folder, or is not UTF-8."""
+    """Whether a name, or a link's target, is too long for a file system, or is not UTF-8."""
     is_text = not any("\ud800" <= character <= "\udfff" for character in name)
     return not is_text or len(name.encode()) > _MAX_NAME_BYTES or name.count("/") >= _MAX_DEPTH
 
@@ -269,5 +264,5 @@ def _write(source: _Source, entry: _Entry, target: str) -> None:
             file.write(piece)
         file.flush()
         os.fchmod(descriptor, entry.mode)
-        # Python compares it with what its compiled code says.
+        # Python compares this time with the one in its compiled code.
         os.utime(descriptor, (entry.mtime, entry.mtime))

@@ -1,7 +1,7 @@
 """The process that raises walls around itself and becomes the app.
 
-On the service's own machine it is a fork of the agent; in a seat on another machine it is a program that the agent
-starts, so that nothing of what that agent knows is in its memory.
+On the service's own machine it is a fork of the agent; in a remote seat the agent starts it as a program, so that its
+memory has nothing that the agent knows.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PID_BYTES = 32
 
 
 def main() -> None:
-    """Reads a plan from stdin, and tells the agent the pid of the process that becomes the app. With namespaces of its
-    own that is a clone: this process then ends, so that the agent, which adopts orphans, becomes the clone's parent.
+    """Reads a plan from stdin, and sends the agent the pid of the process that becomes the app. With namespaces that is
+    a clone: this process then ends, so that the agent, which adopts orphans, becomes the clone's parent.
     """
     plan = parse(sys.stdin.buffer.read())
     linux.close_inherited(LIFELINE + 1)
@@ -43,15 +43,15 @@ def main() -> None:
         os._exit(0)
     os.close(ends)
     if plan.has_namespaces:
-        os.read(waits, 1)  # Returns when the process above has ended: only then is the agent the parent to watch.
+        os.read(waits, 1)  # Returns when the process above has ended, and the agent is the parent.
     os.close(waits)
     os.setsid()
     keeper.live(lambda: become(plan, socket.socket(fileno=DESCRIPTOR), told, LIFELINE))
 
 
 def run() -> None:
-    """Becomes a keeper and runs a program without walls below it. `sys.argv` is `-c`, the folder, the program and its
-    arguments. The agent's pid comes on stdin, so that the keeper notices if the agent has died in the meantime.
+    """Becomes a keeper and runs a program without walls. `sys.argv` is `-c`, the folder, the program and its arguments.
+    The agent's pid comes on stdin, so that the keeper notices an agent that has died already.
     """
     said = os.read(0, _PID_BYTES)
     if not said:
@@ -70,18 +70,30 @@ def _run(program: str, *arguments: str) -> NoReturn:
 
 
 def become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) -> None:
-    """The program of the plan, behind its walls."""
-    stdin = os.open(os.devnull, os.O_RDONLY) if plan.order is None else _told_by_pipe(plan.order)
+    """Becomes the program of the plan, behind its walls."""
+    if plan.order is None:
+        stdin = os.open(os.devnull, os.O_RDONLY)
+    else:
+        stdin, tell = os.pipe()
+        os.write(tell, plan.order.encode() + b"\n")
+        os.close(tell)
     given = door.fileno()
     if plan.home is None:
         given = -1 if plan.input is None else _held_in_file(plan.input, plan.scratch)
     from millrace_walls.places import Interpreter
 
     interpreter = None if plan.interpreter is None else Interpreter(plan.interpreter)
-    # Checked before the walls too: behind them, what a new namespace hides looks missing.
+    # Checked before the walls too: behind them, a hidden file looks missing.
     why = interpreter and interpreter.why_not()
     listener = walls.raise_around(plan)
-    _require_keeper(lifeline)
+    # Again, because the kernel drops the parent-death signal when a process changes its user. In a namespace of its own
+    # the parent's pid is 0, so the lifeline tells whether the agent has died already.
+    linux.die_with_parent(os.getppid())
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    if poll.poll(0):
+        os._exit(_NOT_STARTED)
+    os.close(lifeline)
     why = why or (interpreter and interpreter.why_not())
     if why:
         _give_up(why)
@@ -90,17 +102,10 @@ def become(plan: Plan, door: socket.socket, told: socket.socket, lifeline: int) 
             socket.send_fds(told, [b"\n"], [listener])
             os.close(listener)
     if plan.home is None and plan.has_namespaces:
-        # The first process of a namespace gets no signal that it does not handle, and adopts every orphan. A harness's
-        # keeper is made for that; other programs need one.
+        # The first process of a namespace gets only signals that it handles, and adopts every orphan. The harness has a
+        # keeper for that; other programs need one.
         keeper.keep(lambda: _execute(plan, stdin, given), os.getppid())
     _execute(plan, stdin, given)
-
-
-def _told_by_pipe(order: str) -> int:
-    told, tell = os.pipe()
-    os.write(tell, order.encode() + b"\n")
-    os.close(tell)
-    return told
 
 
 def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
@@ -113,7 +118,7 @@ def _execute(plan: Plan, stdin: int, given: int) -> NoReturn:
             os.set_inheritable(DESCRIPTOR, True)
         else:
             os.close(DESCRIPTOR)
-        # A server's program is searched on the app's own PATH.
+        # A server's program is looked up on the app's PATH.
         execute = os.execvpe if plan.server is not None else os.execve
         execute(plan.program, [plan.program, *plan.arguments], plan.variables)
     except OSError as error:
@@ -135,7 +140,7 @@ def _give_up(why: str, code: int = _NOT_STARTED) -> NoReturn:
 
 
 def _held_in_file(text: str, scratch: str) -> int:
-    """A descriptor with a text that may be larger than a pipe holds, in a file without a name."""
+    """A descriptor of a nameless file with a text that may be larger than a pipe holds."""
     if scratch:
         path = scratch + "/.input"
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -145,14 +150,3 @@ def _held_in_file(text: str, scratch: str) -> int:
     os.write(held, os.fsencode(text))
     os.lseek(held, 0, os.SEEK_SET)
     return held
-
-
-def _require_keeper(lifeline: int) -> None:
-    """Ends this process with its keeper, which the lifeline tells: in a namespace of its own, the parent's id is 0."""
-    # Again, because the kernel drops the parent-death signal when a process changes its user.
-    linux.die_with_parent(os.getppid())
-    poll = select.poll()
-    poll.register(lifeline, select.POLLIN)
-    if poll.poll(0):
-        os._exit(_NOT_STARTED)
-    os.close(lifeline)

@@ -1,4 +1,4 @@
-"""Watches from outside what a container engine keeps: answers the service, and tells it of folders that are full."""
+"""Watches a container from outside: answers the service, and reports folders that are full."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Watch:
             self._held.watch_folder(name, path, most)
 
     def run(self) -> None:
-        """Until the service has gone, or has been told that a folder is full."""
+        """Works until the service is gone."""
         while not self._held.full:
             poll = select.poll()
             for each in (self._service, self._woken):
@@ -58,12 +58,12 @@ class Watch:
         self._wake.send(b"\0")
 
     def look(self, pid: int) -> dict[str, Any]:
-        """Pids are the host's. 0 is all of the container."""
+        """The usage and vitals of a process of the host; 0 is the whole container."""
         ancestor = self._top if pid else linux.parent_of(self._top)
         return {"out_of_memory": 0, **looks.look_at(pid or self._top, ancestor)}
 
     def where(self) -> dict[str, Any]:
-        """What listens is seen in the container's own network: the port outside is the engine's from the start."""
+        """Looks in the container's own network: outside, the engine listens from the start."""
         inside = listening.seen_by(self._top, self._port)
         if not inside:
             return {"is": False}
@@ -74,7 +74,7 @@ class Watch:
         keeper.tell(self._top, signal.SIGTERM)
 
     def fork(self, ticket: str) -> None:
-        """Nothing: the engine limits the memory of a container."""
+        """Does nothing: the engine limits the memory of a container."""
 
     def lend(self, ticket: str, path: str) -> None:
-        """Nothing: no container asks here for its connections."""
+        """Does nothing: no container asks here for its connections."""

@@ -44,19 +44,26 @@ def named(host: str, port: int) -> bytes:
 
 def swapped(harmless: socket.socket, wanted: socket.socket, attempt: "Callable[[int], bool]") -> bool:
     """Tries with a number that another thread keeps giving from one socket to the other; whether it ever succeeded."""
-    until = time.monotonic() + RACE_SECONDS
     slot = os.dup(harmless.fileno())
 
     def change() -> None:
-        while time.monotonic() < until:
-            os.dup2(wanted.fileno(), slot)
-            os.dup2(harmless.fileno(), slot)
+        os.dup2(wanted.fileno(), slot)
+        os.dup2(harmless.fileno(), slot)
 
-    threading.Thread(target=change, daemon=True).start()
+    return any(attempt(slot) for _ in _race(change))
+
+
+def _race(change: "Callable[[], None]") -> "Iterator[None]":
+    """Repeats `change` in another thread; yields until the race is over."""
+    until = time.monotonic() + RACE_SECONDS
+
+    def repeat() -> None:
+        while time.monotonic() < until:
+            change()
+
+    threading.Thread(target=repeat, daemon=True).start()
     while time.monotonic() < until:
-        if attempt(slot):
-            return True
-    return False
+        yield
 
 
 def take_port_behind(ports: "list[int]", make: "Callable[[], socket.socket]") -> bool:
@@ -189,15 +196,12 @@ def _close_last_first(held: "list[socket.socket]") -> None:
 def _changing(names: "list[bytes]") -> "Iterator[ctypes.Array[ctypes.c_char]]":
     """An address in memory that another thread keeps changing, once for each attempt as long as they race."""
     held = ctypes.create_string_buffer(16)
-    until = time.monotonic() + RACE_SECONDS
 
     def change() -> None:
-        while time.monotonic() < until:
-            for name in names:
-                ctypes.memmove(held, name, len(name))
+        for name in names:
+            ctypes.memmove(held, name, len(name))
 
-    threading.Thread(target=change, daemon=True).start()
-    while time.monotonic() < until:
+    for _ in _race(change):
         yield held
 
 
@@ -237,19 +241,16 @@ def take_port_unnamed(ports: "list[int]") -> None:
 def take_port_changing(ports: "list[int]") -> bool:
     """Binds a datagram socket whose number another thread keeps giving to a stream; whether that ever got the port."""
     last, _ = ports
-    until = time.monotonic() + RACE_SECONDS
     stream = socket.socket()
     slot = os.dup(stream.fileno())
 
     def change() -> None:
-        while time.monotonic() < until:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
-                os.dup2(datagrams.fileno(), slot)
-                os.dup2(stream.fileno(), slot)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            os.dup2(datagrams.fileno(), slot)
+            os.dup2(stream.fileno(), slot)
 
-    threading.Thread(target=change, daemon=True).start()
     name = named("127.0.0.1", last)
-    while time.monotonic() < until:
+    for _ in _race(change):
         _libc.bind(slot, name, len(name))
         if stream.getsockname()[1] == last:
             return True

@@ -1,6 +1,4 @@
-"""The entry point of the supervisor: `python3 -m millrace_ray ORDER`. The order holds no secret: Ray shows it to
-everyone who looks at its jobs.
-"""
+"""The supervisor's program: `python3 -m millrace_ray ORDER`. The order has no secret: Ray shows it to all its users."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from millrace_worker import linux
 
 from .supervisor import Supervisor
 
-#: A library of Ray, in the memory of each of its processes; the path before it is that of their Python.
+#: A library in the memory of each Ray process, below the prefix of its Python.
 _LIBRARY = re.compile(r"(/.*)/lib(?:64)?/python3\.\d+/(?:site|dist)-packages/ray/_raylet\.so$", re.MULTILINE)
 #: The shell, and its parents.
 _LEVELS = 4
@@ -30,9 +28,9 @@ _LAST_SECONDS = 2.0
 
 
 def _use_python_of_ray(arguments: list[str]) -> None:
-    """Goes on with the Python of the Ray process that started the job, if that is another than this one.
+    """Continues with the Python of the Ray process that started the job, if that is another one.
 
-    Before Ray is connected to: it then prepares its other nodes, and one on this machine unpacks this folder anew.
+    Call it before connecting: Ray then prepares its other nodes, and one on this machine unpacks this folder anew.
     """
     prefix = _prefix_above()
     if prefix is None or os.path.realpath(prefix) == os.path.realpath(sys.prefix):
@@ -51,17 +49,16 @@ def _prefix_above() -> str | None:
             if found:
                 return found.group(1)
         except OSError:
-            break  # Of another user, or gone.
+            break  # It is another user's, or has ended.
         pid = linux.parent_of(pid)
     return None
 
 
 def main() -> None:
-    """Reads the order, connects to Ray and to the service, and stays."""
+    """Connects to Ray and to the service, and works until the service lets it go."""
     _use_python_of_ray(["-m", "millrace_ray", *sys.argv[1:]])
     order: dict[str, Any] = json.loads(base64.b64decode(sys.argv[1]))
-    # By this line a reader of the job's log knows that it is this job that shows the token; only the service gets the
-    # token itself.
+    # The service finds this line in the job's log, and then knows that a connection with this token is this job's.
     token = secrets.token_hex(16)
     print("millrace supervisor " + hashlib.sha256(token.encode()).hexdigest(), flush=True)
     asyncio.run(_supervise(order, token))
@@ -77,7 +74,7 @@ async def _supervise(order: dict[str, Any], token: str) -> None:
         "millrace 1 ray %s %s" % (order["id"], token),
         order["graceMs"] / 1000,
     )
-    # Ends this process, even if a part of Ray still waits for something.
+    # Ends this process even if Ray's shutdown hangs.
     closing = threading.Thread(target=ray.shutdown, daemon=True)
     closing.start()
     closing.join(_LAST_SECONDS)

@@ -1,4 +1,4 @@
-"""The supervisor's connection to its service: lines of JSON of one member each, in an order that is checked."""
+"""The supervisor's connection to its service: lines of JSON, each an object with one member, in a checked order."""
 
 from __future__ import annotations
 
@@ -12,22 +12,16 @@ from millrace_agent.channel import SERVER_NAME
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 6.0
 _CONNECT_SECONDS = 10.0
-#: A service tells no more at once than the ids of all its seats.
+#: The longest message has the ids of all seats of a service.
 _MAX_LINE_BYTES = 4 * 1024 * 1024
-#: What the service has not read; it says in time that it is gone.
+#: More unread bytes than this mean that the service is gone.
 _MAX_UNSENT_BYTES = 16 * 1024 * 1024
 
-#: What a service may say, and when: first which seats it has, then the rest.
+_SERVED = ("beat", "find", "begin", "end", "forget")
+#: The messages that are valid in each phase, with the phase after them.
 _MOVES = {
     "waiting": {"keep": "served", "leave": "over"},
-    "served": {
-        "beat": "served",
-        "find": "served",
-        "begin": "served",
-        "end": "served",
-        "forget": "served",
-        "leave": "over",
-    },
+    "served": {**dict.fromkeys(_SERVED, "served"), "leave": "over"},
     "over": {},
 }
 
@@ -42,7 +36,7 @@ class Home:
 
     @staticmethod
     async def reach(context: ssl.SSLContext, address: tuple[str, int], preface: str) -> Home:
-        """Raises OSError where there is no service."""
+        """Connects; raises OSError if there is no service."""
         reader, writer = await asyncio.wait_for(
             asyncio.open_connection(*address, ssl=context, server_hostname=SERVER_NAME, limit=_MAX_LINE_BYTES),
             _CONNECT_SECONDS,
@@ -58,7 +52,7 @@ class Home:
             self._writer.transport.abort()
 
     async def listen(self, hear: Callable[[str, Any], None]) -> None:
-        """Gives each message, until the connection ends, or nothing comes for too long, or what no service says."""
+        """Passes on each message until the connection ends, falls silent or breaks the protocol."""
         beats = asyncio.ensure_future(self._beat())
         try:
             while line := await asyncio.wait_for(self._reader.readline(), _SILENCE_SECONDS):
@@ -66,7 +60,7 @@ class Home:
                 self._phase = _MOVES[self._phase][word]
                 hear(word, value)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, asyncio.TimeoutError):
-            pass  # Whatever this is, the next connection is another.
+            pass  # The caller connects again.
         finally:
             beats.cancel()
             self._writer.transport.abort()

@@ -1,4 +1,4 @@
-"""The actor of a seat: it starts an agent, waits for its end, and then ends itself."""
+"""The actor of a seat: starts an agent, waits for its end, and then ends itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from millrace_agent import start
 from millrace_agent.child import ALLOWED, PYTHON_DIR
 
-#: Its argument is the pid of its actor: one that Ray kills says nothing to what it started. The order comes on stdin.
+#: Its argument is the pid of its actor, because an actor that Ray kills cannot end its agent. The order is on stdin.
 _AGENT = (
     "import signal, sys; sys.path.insert(0, %s); "
     "from millrace_agent.start import main; from millrace_worker import linux; "
@@ -22,30 +22,28 @@ _AGENT = (
 ) % json.dumps(PYTHON_DIR)
 #: How long an actor waits for the order to start its agent.
 _UNUSED_SECONDS = 60.0
-#: How long an actor outlives its agent, so that a supervisor that waits for the end is answered. Without a supervisor,
-#: nothing else ends the actor.
+#: How long an actor outlives its agent, so that a waiting supervisor gets an answer.
 _LINGER_SECONDS = 3.0
 
 
 class Seat:
-    """One agent. It outlives the supervisor that made it, and is found again by its name."""
+    """The actor of one agent. It outlives its supervisor, and the next one finds it by its name."""
 
     def __init__(self) -> None:
         self._starting: asyncio.Future[asyncio.subprocess.Process] | None = None
         self._watching: asyncio.Future[int] | None = None
         self._end = _exit_in(_UNUSED_SECONDS)
-        #: Read by the walls of the app; the agent removes it.
+        #: The agent removes both, unless it is killed. The app's walls read the first.
         self._neighbours = os.path.join(tempfile.gettempdir(), "millrace-neighbours-" + os.urandom(8).hex())
-        #: The agent removes it, unless it is killed.
         self._folder = start.choose()
 
     async def learn(self, addresses: list[str]) -> None:
-        """Those are the nodes of the cluster now. Before the start, and whenever they change."""
+        """Takes the cluster's nodes, before the start and whenever they change."""
         if self._watching is None or not self._watching.done():
             _write_whole(self._neighbours, "\n".join(addresses))
 
     async def start(self, order: dict[str, Any]) -> None:
-        """Starts the agent, once however often it is asked to."""
+        """Starts the agent. Idempotent."""
         if self._starting is None:
             self._end.cancel()
             own = {"neighbours": self._neighbours, "folder": self._folder}
@@ -54,13 +52,13 @@ class Seat:
         await asyncio.shield(self._starting)
 
     async def wait(self) -> int:
-        """How the agent ended, when it has."""
+        """Waits for the agent's end; returns its exit code."""
         if self._watching is None:
             raise RuntimeError("it was never started")
         return await asyncio.shield(self._watching)
 
     async def stop(self) -> None:
-        """Asks the agent to end, with everything that it has started."""
+        """Asks the agent to end with everything that it has started."""
         if self._starting is not None:
             agent = await asyncio.shield(self._starting)
             if agent.returncode is None:
@@ -71,15 +69,15 @@ class Seat:
             agent = await asyncio.shield(starting)
             return await agent.wait()
         finally:
-            # Before the supervisor hears of the end: it kills this actor then.
+            # Before the supervisor hears of the end, and kills this actor.
             await asyncio.to_thread(start.remove, self._folder)
-            with suppress(FileNotFoundError):  # The agent has done so.
+            with suppress(FileNotFoundError):  # The agent has removed it.
                 os.unlink(self._neighbours)
             self._end = _exit_in(_LINGER_SECONDS)
 
 
 def _exit_in(seconds: float) -> threading.Timer:
-    """Ends this process later, unless it is cancelled: a detached actor has to see to its own end."""
+    """Ends this process later, unless the timer is cancelled: a detached actor must end itself."""
     timer = threading.Timer(seconds, os._exit, [0])
     timer.daemon = True
     timer.start()
@@ -87,7 +85,7 @@ def _exit_in(seconds: float) -> threading.Timer:
 
 
 def _write_whole(path: str, text: str) -> None:
-    """A reader gets all of it, or all that was there before."""
+    """Replaces a file at once: a reader gets all of the old or of the new text."""
     with open(path + ".new", "w", encoding="ascii") as file:
         file.write(text)
     os.replace(path + ".new", path)
@@ -95,16 +93,12 @@ def _write_whole(path: str, text: str) -> None:
 
 async def _start_agent(order: dict[str, Any]) -> asyncio.subprocess.Process:
     agent = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-c",
-        _AGENT,
-        str(os.getpid()),
+        *(sys.executable, "-I", "-c", _AGENT, str(os.getpid())),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
-        # What runs here must not get the variables of Ray's own processes, its token above all.
+        # Apps must not get the variables of Ray's processes, above all its token.
         env={name: os.environ[name] for name in ALLOWED if name in os.environ},
-        # Ray kills the group of an actor that has ended; an agent ends in order.
+        # Ray kills the process group of an actor that has ended, but an agent needs time.
         start_new_session=True,
     )
     if agent.stdin is not None:
@@ -115,12 +109,12 @@ async def _start_agent(order: dict[str, Any]) -> asyncio.subprocess.Process:
 
 _MAX_CHARS = 500
 _GB = 1e9
-#: By what Ray calls them, in the order in which they are told.
+#: Ray's resources, in the order in which messages name them.
 _NAMES = {"CPU": "CPU", "GPU": "GPU", "memory": "GB of memory"}
 
 
 def why_waiting(needs: dict[str, float], nodes: list[dict[str, float]], free: dict[str, float]) -> str:
-    """Why an actor has not started yet, by what each living node has in all, and what is free in the cluster."""
+    """Why an actor has not started yet, by the total of each living node and what is free in the cluster."""
     if not nodes:
         return "Ray has no living node"
     wanted = _describe(needs)
@@ -128,15 +122,13 @@ def why_waiting(needs: dict[str, float], nodes: list[dict[str, float]], free: di
         most = {name: max(node.get(name, 0.0) for node in nodes) for name in needs}
         return "no node of the Ray cluster has %s (the most that one has: %s)" % (wanted, _describe(most))
     if not _fits(needs, free):
-        return "the Ray cluster has no room: %s asked for, %s free" % (
-            wanted,
-            _describe({name: free.get(name, 0.0) for name in needs}),
-        )
+        unused = _describe({name: free.get(name, 0.0) for name in needs})
+        return "the Ray cluster has no room: %s asked for, %s free" % (wanted, unused)
     return "Ray has not started its actor yet"
 
 
 def why_ended(error: BaseException) -> dict[str, Any]:
-    """What has become of an actor that ended without its agent's word."""
+    """Why an actor has ended without an exit code of its agent."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
     is_out_of_memory = kind == "OutOfMemoryError" or "low on memory" in text

@@ -1,8 +1,9 @@
-"""What the supervisor does for a service: it begins seats, finds them again, ends them, and reports at once."""
+"""The supervisor's work: it begins seats, finds them again, ends them, and reports to the service."""
 
 from __future__ import annotations
 
 import asyncio
+import platform
 import ssl
 import time
 import traceback
@@ -11,15 +12,15 @@ from typing import Any
 from .home import Home
 from .seat import Seat, why_ended, why_waiting
 
-#: Between two tries to reach a service.
+#: Between two attempts to reach a service.
 _PAUSE_SECONDS = 0.5
 #: How long an agent has to end what it started, before its actor is killed.
 _END_SECONDS = 10.0
-#: How much longer than its seats it looks for a service: it sees to their end.
+#: How much longer than its seats it looks for a service.
 _LONGER_SECONDS = 15.0
-#: Between two looks at what keeps actors from starting.
+#: Between two looks at the cluster's nodes.
 _LOOK_SECONDS = 2.0
-#: Between two questions to an actor that Ray cannot reach at the moment.
+#: Between two requests to an actor that Ray cannot reach at the moment.
 _RETRY_SECONDS = 1.0
 
 
@@ -30,20 +31,20 @@ class Supervisor:
         self._ray = ray
         self._namespace = namespace
         self._home: Home | None = None
-        #: What a service has to know of each seat: the last that happened to it.
+        #: The last message about each seat.
         self._news: dict[str, tuple[str, dict[str, Any]]] = {}
         self._actors: dict[str, Any] = {}
         self._needs: dict[str, dict[str, float]] = {}
         self._ending: set[str] = set()
         self._tasks: set[asyncio.Future[None]] = set()
         self._is_leaving = False
-        #: The addresses of the cluster's nodes, as far as they are known.
+        #: The known addresses of the cluster's nodes.
         self._nodes: set[str] = set()
 
     async def run(
         self, context: ssl.SSLContext, addresses: list[tuple[str, int]], preface: str, grace_seconds: float
     ) -> None:
-        """Serves until it is told to leave, or no service was found for longer than its seats look for one."""
+        """Works until a service tells it to leave, or no service was found for longer than its seats look for one."""
         self._do(self._look_around())
         served_at = time.monotonic()
         turn = 0
@@ -59,20 +60,19 @@ class Supervisor:
                 served_at = time.monotonic()
             else:
                 await asyncio.sleep(_PAUSE_SECONDS)
-        # Seats that have begun end by themselves if their agents find no service either. The others are not needed any
-        # more, and those that were asked to end have no supervisor left to report to.
+        # Seats that have begun end by themselves if their agents find no service. The others are not needed any more.
         for seat, (word, _) in list(self._news.items()):
             if word == "waiting" or seat in self._ending:
                 self._kill(seat)
 
     async def _serve(self, home: Home) -> bool:
-        """Gives whether the service took it for what it is."""
+        """Handles one connection; returns whether the service accepted it."""
         is_known = False
 
         def hear(word: str, value: Any) -> None:
             nonlocal is_known
             if not is_known:
-                home.say("hello", {"ray": self._ray.__version__, "python": _python()})
+                home.say("hello", {"ray": self._ray.__version__, "python": platform.python_version()})
             is_known = True
             self._hear(word, value)
 
@@ -90,7 +90,9 @@ class Supervisor:
         elif word == "end":
             self._do(self._end(value["seat"]))
         elif word == "forget":
-            self._let_go(value["seat"])
+            # It belongs to another service, or soon will.
+            self._actors.pop(value["seat"], None)
+            self._forget(value["seat"])
         elif word == "leave":
             self._is_leaving = True
 
@@ -112,21 +114,20 @@ class Supervisor:
         if word == "ended" and seat in self._ending:
             self._forget(seat)  # The service does not ask for it any more.
 
-    # Seats.
-
     async def _keep(self, seats: set[str]) -> None:
-        """Ends what the service knows no more: it gave it up while it had no supervisor."""
+        """Ends seats that the service gave up while it had no supervisor."""
         for seat in [seat for seat in self._news if seat not in seats]:
             self._do(self._end(seat))
-        for name in await asyncio.to_thread(self._list_names):
-            # What is in the news has come since.
+        names: list[str] = await asyncio.to_thread(self._ray.util.list_named_actors)
+        for name in names:
+            # Seats in the news have come since.
             if name not in seats and name not in self._news:
                 actor = await asyncio.to_thread(self._look_up, name, self._namespace)
                 if actor is not None:
                     self._ray.kill(actor)
 
     async def _find(self, seat: str, namespace: str) -> None:
-        """One that has begun, perhaps under the supervisor before this one, or under that of another service."""
+        """Finds a seat that has begun, perhaps under another supervisor."""
         if seat in self._news:
             word, value = self._news[seat]
             self._tell(seat, word, value)
@@ -153,30 +154,30 @@ class Supervisor:
                 self._ray.kill(actor)
             await actor.learn.remote(await asyncio.to_thread(self._node_addresses))
             await actor.start.remote(order)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
+        except Exception as error:  # noqa: BLE001 - any error is reported
             self._lose(seat, error)
             return
         self._tell(seat, "begun", {})
         await self._attend(seat, actor)
 
     async def _attend(self, seat: str, actor: Any) -> None:
-        """Stays until the agent has ended, or its actor."""
+        """Waits until the agent has ended, or its actor."""
         while True:
             try:
                 code: int = await actor.wait.remote()
                 self._kill(seat)
-                # As a shell tells it.
+                # As in a shell.
                 known = code if code >= 0 else 128 - code
                 self._tell(seat, "ended", {"code": known, "why": None, "is_out_of_memory": False})
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, the service is told
+            except Exception as error:  # noqa: BLE001 - any error is reported
                 if type(error).__name__ != "ActorUnavailableError":
                     self._lose(seat, error)
                     return
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _end(self, seat: str) -> None:
-        """Asks the agent to end; its actor is killed if that takes too long, or if it has no agent yet."""
+        """Asks the agent to end; kills its actor if that takes too long, or if it has no agent yet."""
         word, _ = self._news.get(seat, ("", None))
         if word == "ended":
             self._forget(seat)
@@ -185,7 +186,7 @@ class Supervisor:
         self._ending.add(seat)
         actor = self._actors.get(seat)
         if actor is None:
-            return  # It is being made.
+            return  # `_begin` still makes it, and kills it then.
         if word == "begun":
             actor.stop.remote()
             await asyncio.sleep(_END_SECONDS)
@@ -200,18 +201,13 @@ class Supervisor:
         self._needs.pop(seat, None)
         self._ending.discard(seat)
 
-    def _let_go(self, seat: str) -> None:
-        """It belongs to another service, or soon will."""
-        self._actors.pop(seat, None)
-        self._forget(seat)
-
     def _kill(self, seat: str) -> None:
-        """The actor alone: its agent, if it has one, learns of it from the kernel."""
+        """Kills the actor; its agent gets a signal from the kernel."""
         actor = self._actors.pop(seat, None)
         if actor is not None:
             self._ray.kill(actor)
 
-    # Ray, which takes its time: each in a thread.
+    # Calls of Ray, which may take long: each runs in a thread.
 
     def _make(self, seat: str, needs: dict[str, float]) -> Any:
         more = {name: amount for name, amount in needs.items() if name not in ("CPU", "GPU", "memory")}
@@ -221,7 +217,7 @@ class Supervisor:
             "get_if_exists": True,
             "lifetime": "detached",
             "max_restarts": 0,
-            # Ray's workers give way to everything else on their machine; here they are the work.
+            # By default Ray's workers have a low priority.
             "runtime_env": {"env_vars": {"RAY_worker_niceness": "0"}},
             "num_cpus": needs.get("CPU", 0),
             "num_gpus": needs.get("GPU", 0),
@@ -231,18 +227,14 @@ class Supervisor:
             options["memory"] = needs["memory"]
         return self._ray.remote(Seat).options(**options).remote()
 
-    def _list_names(self) -> list[str]:
-        return self._ray.util.list_named_actors()
-
     def _look_up(self, seat: str, namespace: str) -> Any:
         try:
             return self._ray.get_actor(seat, namespace=namespace)
         except ValueError:
             return None
 
-    # What keeps actors from starting.
-
     async def _look_around(self) -> None:
+        """Reports why actors do not start, and follows the cluster's nodes."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await self._follow_nodes()
@@ -259,7 +251,7 @@ class Supervisor:
                         self._tell(seat, "waiting", {"why": why})
 
     async def _follow_nodes(self) -> None:
-        """Has every seat know the nodes that come later, too: nothing that runs in it may reach them."""
+        """Tells every seat of new nodes, which its apps must not reach."""
         try:
             nodes = await asyncio.to_thread(self._node_addresses)
         except Exception:  # noqa: BLE001 - Ray is busy: next time
@@ -271,10 +263,10 @@ class Supervisor:
 
     async def _inform(self, actor: Any) -> None:
         if not self._nodes:
-            return  # It is told as soon as they are known.
+            return  # It hears of them as soon as they are known.
         try:
             await actor.learn.remote(sorted(self._nodes))
-        except Exception:  # noqa: BLE001 - it has ended, or is of a release that cannot
+        except Exception:  # noqa: BLE001 - it has ended, or is of an older release
             pass
 
     def _room(self) -> tuple[list[dict[str, float]], dict[str, float]]:
@@ -284,9 +276,3 @@ class Supervisor:
     def _node_addresses(self) -> list[str]:
         """Apps must not reach the cluster's machines: what listens there obeys every caller."""
         return [node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]]
-
-
-def _python() -> str:
-    import platform
-
-    return platform.python_version()

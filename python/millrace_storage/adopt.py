@@ -1,7 +1,6 @@
-"""Gives all of a project's storage to one user. Runs as root, before any app does, and goes on where it was cut short.
+"""Gives all of a project's storage to one user. Runs as root, before any app, and can be repeated after a crash.
 
-An app may have made anything of a name in there. So no link is followed: what is found is held, looked at and given
-away by its descriptor.
+Apps may have left any links there, so none is followed: each file is checked and given away by one descriptor.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
-#: The mode of the folder itself while this is under way, and after it.
+#: The mode of the folder itself until this is done, and after it.
 UNFINISHED, FINISHED = 0o1700, 0o700
 
 
 def main() -> None:
-    """Reads from stdin a folder, a user, and where to put what cannot be given away; says how much of that there is."""
+    """Reads from stdin a folder, a user, and a folder for files that cannot be given away; prints their number."""
     order = json.loads(sys.stdin.buffer.readline())
     print(json.dumps({"count": adopt(order["folder"], order["user"], order["aside"])}))
 
 
 def adopt(folder: str, user: int, aside: str) -> int:
-    """Tells how much was not given to the user. A file with another name outside may be another user's: it is put aside
-    as it is.
+    """Returns how many files were not given to the user. A file with another name outside may be another user's: it is
+    moved to `aside` as it is.
     """
     count = 0
     with closing(os.open(folder, _FOLDER)) as top:
@@ -49,7 +48,9 @@ def adopt(folder: str, user: int, aside: str) -> int:
             if each is None:
                 count += 1
             elif each.key is not None and links[each.key] != each.facts.st_nlink:
-                _put_aside(each, aside)
+                os.makedirs(aside, 0o700, exist_ok=True)
+                name = os.path.basename(each.path)
+                os.rename(name, "%s/%s-%s" % (aside, os.urandom(4).hex(), name[:200]), src_dir_fd=each.folder)
                 count += 1
             elif (each.facts.st_uid, each.facts.st_gid) != (user, user):
                 kernel.syscall(_FCHOWNAT[kernel.MACHINE], each.held, b"", user, user, _AT_EMPTY_PATH)
@@ -59,22 +60,16 @@ def adopt(folder: str, user: int, aside: str) -> int:
 
 class _Found(NamedTuple):
     path: str
-    #: The folder that it is in, and a descriptor of its own.
+    #: Descriptors of its folder, and of itself.
     folder: int
     held: int
     facts: os.stat_result
-    #: Which file it is a name of, where that has several.
+    #: Identifies a file with several names.
     key: tuple[int, int] | None
 
 
-def _put_aside(found: _Found, aside: str) -> None:
-    os.makedirs(aside, 0o700, exist_ok=True)
-    name = os.path.basename(found.path)
-    os.rename(name, "%s/%s-%s" % (aside, os.urandom(4).hex(), name[:200]), src_dir_fd=found.folder)
-
-
 def _below(top: int) -> Iterator[_Found | None]:
-    """Everything below a folder; None for a folder that cannot be opened, and for what is on another disk."""
+    """Everything below a folder; None for a folder that cannot be opened, and for another disk."""
     device = os.fstat(top).st_dev
     folders = [""]
     while folders:

@@ -1,4 +1,4 @@
-"""What changes a volume: each takes effect in one step."""
+"""Changes to a volume; each takes effect in one step."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from . import looks
 _FILE_MODE = 0o644
 _COPY_BYTES = 8 * 1024 * 1024
 _STAGED = looks.STAGED
-#: What an interrupted operation has left is removed by one that comes so much later.
+#: The age at which a later operation removes what an interrupted one has left.
 _LEFT_SECONDS = 3600
 
 
 def put(root: str, names: Sequence[str], source: int) -> dict[str, int | None]:
-    """Copies an open file to its place, in one step that survives a power cut; gives the sizes before and after."""
+    """Copies an open file to its place, in one step that survives a power failure; returns the old and the new size."""
     before = looks.size_of(root, names)
     staged = _STAGED + os.urandom(16).hex()
     with looks.make_folder(root, names[:-1]) as folder, looks.folder_at(root, ()) as top:
         try:
-            after = _copy(source, staged, top)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with looks.closing(os.open(staged, flags, _FILE_MODE, dir_fd=top)) as target:
+                while _copy_some(source, target):
+                    pass
+                os.fsync(target)
+                after = os.fstat(target).st_size
             os.rename(staged, names[-1], src_dir_fd=top, dst_dir_fd=folder)
             os.fsync(folder)
         except BaseException:
@@ -35,7 +40,7 @@ def put(root: str, names: Sequence[str], source: int) -> dict[str, int | None]:
 
 
 def remove_file(root: str, names: Sequence[str]) -> dict[str, int | None]:
-    """Removes a file, or a link as such."""
+    """Removes a file, or a link instead of its target."""
     before = looks.size_of(root, names)
     with looks.folder_at(root, names[:-1]) as folder:
         if stat.S_ISDIR(os.lstat(names[-1], dir_fd=folder).st_mode):
@@ -46,7 +51,7 @@ def remove_file(root: str, names: Sequence[str]) -> dict[str, int | None]:
 
 
 def take_folder(root: str, names: Sequence[str]) -> None:
-    """Takes a folder out of sight, for `sweep`."""
+    """Hides a folder until `sweep` removes it."""
     with looks.folder_at(root, names[:-1]) as folder, looks.folder_at(root, ()) as top:
         if not stat.S_ISDIR(os.lstat(names[-1], dir_fd=folder).st_mode):
             raise looks.Refused("is not a folder")
@@ -55,20 +60,20 @@ def take_folder(root: str, names: Sequence[str]) -> None:
 
 
 def sweep(root: str, is_removing: bool) -> None:
-    """Removes what was taken out of sight: now, if this process has done that, else what others have left."""
+    """Removes hidden folders, if `is_removing`, and what interrupted operations have left."""
     long_ago = time.time() - _LEFT_SECONDS
     with looks.folder_at(root, ()) as top:
         with os.scandir(top) as every:
             staged = [entry.name for entry in every if entry.name.startswith(_STAGED)]
         for name in staged:
-            with suppress(FileNotFoundError):  # Another operation removes the same.
+            with suppress(FileNotFoundError):  # Another operation has removed it.
                 found = os.lstat(name, dir_fd=top)
                 if found.st_ctime < long_ago or (is_removing and stat.S_ISDIR(found.st_mode)):
                     _remove(name, top)
 
 
 def _remove(name: str, top: int) -> None:
-    """Folders inside are moved up beside it and wait for their turn: however deep they lie, one is open at a time."""
+    """Removes a folder at the top. Moves inner folders up to the top first, so that any depth needs one descriptor."""
     queue = [name]
     while queue:
         with suppress(OSError):  # Another operation is faster, or an app still writes there: a later sweep removes it.
@@ -91,24 +96,15 @@ def _remove_one(name: str, top: int, queue: list[str]) -> None:
 
 
 def _move_up(name: str, folder: int, top: int) -> str:
-    # The app may have removed its own right to change it.
+    # The app may have made it read-only.
     os.chmod(name, 0o700, dir_fd=folder)
     staged = _STAGED + os.urandom(16).hex()
     os.rename(name, staged, src_dir_fd=folder, dst_dir_fd=top)
     return staged
 
 
-def _copy(source: int, name: str, folder: int) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with looks.closing(os.open(name, flags, _FILE_MODE, dir_fd=folder)) as target:
-        while _copy_some(source, target):
-            pass
-        os.fsync(target)
-        return os.fstat(target).st_size
-
-
 def _copy_some(source: int, target: int) -> int:
-    """By the file system itself where it can, which may share the blocks; at the end of the file nothing."""
+    """Copies within the file system if it can, which may share blocks. Returns 0 at the end of the file."""
     try:
         return os.copy_file_range(source, target, _COPY_BYTES)
     except OSError as error:

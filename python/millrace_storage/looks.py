@@ -1,4 +1,4 @@
-"""What can be asked about a volume."""
+"""Reads from a volume."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-#: Under this name too an app sees its storage, and its links may say so.
+#: A further name of the storage in apps, which their links may use.
 _LITERAL = "/persistent-storage"
-#: Others may read, as the mode of an upload always was.
 _FOLDER_MODE = 0o755
-#: Errors that mean that there is no such thing in the volume, or none that its user may see.
+#: Errors that mean that a path does not exist in the volume, or is not visible to its user.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 
 
 class Refused(Exception):
-    """What the caller has to be told about a path, in words that the service knows."""
+    """Why a path cannot be used, in words that the service knows."""
 
 
 @contextmanager
 def closing(descriptor: int) -> Generator[int, None, None]:
-    """Closes a descriptor at the end."""
     try:
         yield descriptor
     finally:
@@ -32,16 +30,16 @@ def closing(descriptor: int) -> Generator[int, None, None]:
 
 
 def open_inside(root: str, names: Sequence[str], flags: int = os.O_RDONLY) -> int:
-    """Found first and opened when its real path is known; without waiting, as there may be a pipe."""
+    """Opens a path whose real path is inside the volume, without blocking on a pipe."""
     with closing(os.open("/".join((root, *names)), os.O_PATH | os.O_CLOEXEC)) as found:
         here = "/proc/self/fd/%d" % found
         real = os.readlink(here)
         if real == root or real.startswith(root + "/"):
             return os.open(here, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     if real == _LITERAL or real.startswith(_LITERAL + "/"):
-        # The same place by its own name: to move something between two names of it is not possible.
+        # By its usual name: files cannot be moved between two mounts of one folder.
         return open_inside(root, [name for name in real[len(_LITERAL) :].split("/") if name], flags)
-    # The same as if nothing were there: what is outside must not be told.
+    # As if it did not exist: callers must learn nothing about files outside.
     raise FileNotFoundError(errno.ENOENT, "outside the volume")
 
 
@@ -59,26 +57,26 @@ def folder_at(root: str, names: Sequence[str]) -> AbstractContextManager[int]:
 
 
 def make_folder(root: str, names: Sequence[str]) -> AbstractContextManager[int]:
-    """Opens a folder; those missing on the way to it are made."""
+    """Opens a folder, and makes missing ones on the way."""
     for depth in range(1, len(names) + 1):
         with folder_at(root, names[: depth - 1]) as above, suppress(FileExistsError):
             os.mkdir(names[depth - 1], _FOLDER_MODE, dir_fd=above)
     return folder_at(root, names)
 
 
-#: What is on its way in or out is at the top of the volume under such a name, which no list shows.
+#: The prefix of hidden names at the top of the volume, for files that arrive and folders that are being removed.
 STAGED = ".millrace-staged-"
 _BLOCK_BYTES = 512
 _READ_BYTES = 256 * 1024
 
 
 def entries(root: str, names: Sequence[str], most: int) -> list[tuple[str, bool, int, int]]:
-    """What a folder holds, by name: whether it is a folder, its size, when it changed, in milliseconds."""
+    """The entries of a folder: name, whether it is a folder, size, and time of change in milliseconds."""
     folder = open_if_there(root, names, os.O_RDONLY | os.O_DIRECTORY)
     if folder is None:
         return []
     with closing(folder):
-        # No more than that is held: an app may have made a thousand times as many.
+        # Reads no more than that: an app may have made a thousand times as many.
         with os.scandir(folder) as every:
             found = [entry.name for entry in itertools.islice(every, most + 1)]
         if len(found) > most:
@@ -88,13 +86,13 @@ def entries(root: str, names: Sequence[str], most: int) -> list[tuple[str, bool,
 
 
 def facts(root: str, names: Sequence[str]) -> dict[str, str]:
-    """What tells one content of a file from another."""
+    """What changes with the content of a file."""
     with closing(_open_file(root, names)) as file:
         return _facts(file)
 
 
 def read(root: str, names: Sequence[str], first: int, last: int, known: dict[str, str]) -> Iterator[bytes]:
-    """The bytes of a file, as long as it is what was known of it."""
+    """The bytes of a file, if its facts are still those."""
     file = _open_file(root, names)
     if _facts(file) != known:
         os.close(file)
@@ -103,7 +101,7 @@ def read(root: str, names: Sequence[str], first: int, last: int, known: dict[str
 
 
 def size_of(root: str, names: Sequence[str]) -> int | None:
-    """How large a file is; nothing where there is none."""
+    """The size of a file; None if there is none."""
     file = open_if_there(root, names)
     if file is None:
         return None
@@ -113,7 +111,7 @@ def size_of(root: str, names: Sequence[str]) -> int | None:
 
 
 def bytes_below(root: str) -> int:
-    """What all of it takes up on the disk; links are not followed, and what cannot be read is not counted."""
+    """The disk space of a volume, without following links, and without folders that cannot be read."""
     total = os.lstat(root).st_blocks * _BLOCK_BYTES
     folders = [root]
     while folders:
@@ -138,7 +136,7 @@ def _open_file(root: str, names: Sequence[str]) -> int:
 
 def _facts(file: int) -> dict[str, str]:
     found = os.fstat(file)
-    # As text: they may be larger than the numbers that every reader of JSON keeps.
+    # As text: they may be too large for JavaScript's numbers.
     return {"size": str(found.st_size), "modified_ns": str(found.st_mtime_ns), "inode": str(found.st_ino)}
 
 
@@ -153,7 +151,7 @@ def _bytes_of(file: int, first: int, last: int) -> Iterator[bytes]:
 
 
 def _entry(root: str, names: Sequence[str], name: str, folder: int) -> tuple[str, bool, int, int] | None:
-    """Nothing for what is gone meanwhile, and for what is neither a file nor a folder of this volume."""
+    """None for what was removed meanwhile, and for what is neither a file nor a folder of this volume."""
     try:
         found: Any = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(found.st_mode):
@@ -171,7 +169,7 @@ _ARCHIVED_BYTES = 1024 * 1024
 
 
 def told(root: str) -> Iterator[dict[str, Any] | bytes]:
-    """Folders come before what is in them. A file has as many bytes as its line says, whatever happens to it."""
+    """An archive: folders before their content. A file has as many bytes as its line says, even if it changes."""
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -192,7 +190,7 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
                 found = os.lstat(place)
                 target = os.readlink(place) if stat.S_ISLNK(found.st_mode) else ""
             except OSError:
-                continue  # Apps add and remove files in the meantime.
+                continue  # An app has just removed it.
             head = {"name": _text(path), "mode": stat.S_IMODE(found.st_mode), "modified": found.st_mtime}
             if head["name"] != path:  # It is not UTF-8.
                 yield {"kind": "odd", "name": head["name"]}

@@ -1,7 +1,7 @@
 """Works on one project's storage, as the project's user and behind the walls of its apps.
 
-Each operation is a fork of this process, which itself opens nothing in the storage: an operation begins as clean as the
-first, and if hostile files bring one down, the others go on.
+Each operation is a fork of this process, which itself opens nothing in the storage: if hostile files crash one
+operation, the others continue.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .looks import Refused
 
 
 def main() -> None:
-    """Reads a ticket and the storage's folder from stdin, then takes orders, one a line, until the service hangs up."""
+    """Reads a ticket and the storage's folder from stdin, then takes one order a line until the service closes."""
     asked = json.loads(sys.stdin.buffer.readline())
     frames.find_door()
     linux.close_inherited(frames.DOOR_DESCRIPTOR + 1)
-    # The kernel reaps the forks. Those that still run end with this process, the first of its namespace.
+    # The kernel reaps the forks. They end with this process, the first of its namespace.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     service = frames.connect(frames.DOOR, "template", asked["ticket"])
     with service.makefile("rb") as orders:
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _work(root: str, order: dict[str, Any]) -> NoReturn:
-    """Carries out one order: says in one line how it went, then gives the bytes that were asked for."""
+    """Carries out one order: sends one line with the outcome, then the requested bytes."""
     code = 1
     try:
         connection, *lent = frames.ask("wire", order["ticket"])
@@ -44,7 +44,7 @@ def _work(root: str, order: dict[str, Any]) -> NoReturn:
             _answer(root, order, lent, answers)
         code = 0
     except BrokenPipeError:
-        pass  # The service wants no more of it.
+        pass  # The service has closed the connection.
     except Exception:  # noqa: BLE001 - the last frame of the process: say it, then end
         import traceback
 
@@ -54,7 +54,7 @@ def _work(root: str, order: dict[str, Any]) -> NoReturn:
 
 
 def _answer(root: str, order: dict[str, Any], lent: list[int], answers: BinaryIO) -> None:
-    """Keeps the connection open until all is done: its end tells the service that this process has ended."""
+    """Keeps the connection open to the end: closing it tells the service that this process has ended."""
     more: Iterable[bytes | dict[str, Any]] = ()
     try:
         answer, more = _obey(root, order, lent)
@@ -70,7 +70,7 @@ def _answer(root: str, order: dict[str, Any], lent: list[int], answers: BinaryIO
             _say(answers, each)
     answers.flush()
     if order["operation"] in ("put", "take"):
-        # The service has its answer, and does not wait for this.
+        # The service has its answer and does not wait for this.
         changes.sweep(root, is_removing=order["operation"] == "take")
 
 

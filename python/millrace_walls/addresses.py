@@ -7,19 +7,19 @@ import struct
 from collections.abc import Iterable
 
 _MAPPED = 0xFFFF << 32
-#: NAT64, how hosts without IPv4 reach it: as good or bad as the address inside.
+#: NAT64, by which hosts without IPv4 reach it: judged by the address inside.
 _NAT64 = 0x64FF9B << 96
 
-#: How IPv4 addresses are written as IPv6 ones begin.
+#: The start of an IPv4 address that is written as an IPv6 one.
 _MAPPED_BYTES = bytes(10) + b"\xff\xff"
 _LOOPBACK_4, _LOOPBACK_6 = b"\x7f\0\0\1", bytes(15) + b"\1"
 
-#: Shorter ones the kernel refuses itself.
+#: The kernel refuses shorter ones.
 _SHORTEST_4, _SHORTEST_6 = 8, 24
 
 
 class Address:
-    """Where a connection is to lead: what counts, and not how it is written."""
+    """The target of a connection, in one form for all its spellings."""
 
     __slots__ = ("bits", "port", "scope", "value")
 
@@ -29,7 +29,7 @@ class Address:
         self.bits = bits
         self.value = value
         self.port = port
-        #: The interface that an address counts on which every interface may have.
+        #: The interface of a link-local address.
         self.scope = scope
 
     def packed(self) -> tuple[int, bytes]:
@@ -60,7 +60,7 @@ class Ranges:
 
 
 def read_name(name: bytes) -> Address | None:
-    """The address in what a process hands to `connect`; None where there is none, or only a part of one."""
+    """The address in a `sockaddr`; None if it has none, or only a part of one."""
     if len(name) < 2:
         return None
     (family,) = struct.unpack_from("=H", name)
@@ -75,10 +75,8 @@ def read_name(name: bytes) -> Address | None:
 
 
 def with_real_host(name: bytes, bound: bytes) -> bytes:
-    """A name to connect to, with the host that the kernel would take for an unspecified one written out.
-
-    `bound` is the address that the socket is bound to, all zeros for none: the kernel goes by that. What is judged and
-    what is connected to must be the same.
+    """Replaces an unspecified host in a `sockaddr` by the one that the kernel would take: what is judged and what is
+    connected to must be the same. `bound` is the socket's own address, all zeros for none.
     """
     if len(name) < 2:
         return name
@@ -96,7 +94,7 @@ def with_real_host(name: bytes, bound: bytes) -> bytes:
 
 
 def with_port(name: bytes, port: int) -> bytes:
-    """A name of an internet address with that port in it. One that is too short to have a port stays as it is."""
+    """Replaces the port of a `sockaddr`, unless it is too short to have one."""
     return name if len(name) < 4 else name[:2] + port.to_bytes(2, "big") + name[4:]
 
 
@@ -121,5 +119,5 @@ def nameservers(settings: str = "/etc/resolv.conf") -> list[Address]:
                 except OSError:
                     continue  # The C library ignores it too.
     except OSError:
-        return found  # Without the file, the C library asks this machine; that is not opened up.
+        pass  # Without the file, the C library asks this machine; that is not permitted.
     return found

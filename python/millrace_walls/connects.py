@@ -1,8 +1,8 @@
-"""Makes the connections of an app in its place, and takes its ports, where that is permitted.
+"""Connects and binds an app's sockets in its place, where that is permitted.
 
-The kernel stops each `connect`, `bind` and `listen` of the app and asks here. The address is read once, judged, and
-used by this process, on a copy of the app's own descriptor: whatever the app changes in the meantime, in its memory or
-at the descriptor's number, does not change where that connection leads, or which port is taken.
+The kernel stops each `connect`, `bind` and `listen` of the app and asks here. This process reads the address once,
+judges it, and makes the call on a copy of the app's descriptor: changes by the app in the meantime, in its memory or at
+the descriptor's number, have no effect.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _NAME_BYTES = 128
 #: AF_UNSPEC, which ends a connection.
 _NOWHERE = bytes(16)
 _TIMEVAL = struct.Struct("@ll")
-#: Blocking connections on their way at once: each holds a descriptor here until it is answered.
+#: Blocking connections in progress at once: each holds a descriptor here until it is answered.
 _MAX_WAITING = 512
 #: Threads whose last call is remembered; beyond that, all are forgotten.
 _MAX_REMEMBERED = 256
 #: How often to look for connections that no process waits for any more.
 _SWEEP_SECONDS = 1.0
-#: So long one connection can hold up all others, if the app has it wait in spite of us.
+#: How long one connection can delay all others, if the app manages to make it block.
 _PATIENCE_SECONDS = 0.05
 
 
 class _Waiting:
-    """A blocking connection on its way."""
+    """A blocking connection in progress."""
 
     def __init__(
         self, notice: Notice, connection: socket.socket, name: bytes, address: Address | None, call: object
@@ -61,11 +61,11 @@ class Connects:
     def __init__(self, notifier: Notifier, judge: Judge, unix: UnixSockets | None) -> None:
         self._notifier = notifier
         self._judge = judge
-        #: None where the kernel keeps the app from the unix sockets of others, and from TCP without asking here: then
-        #: it does no harm to let the app make these calls itself.
+        #: None where the kernel refuses the unix sockets of others, and TCP without asking here: then the app may make
+        #: these calls itself.
         self._unix = unix
         self._waiting: dict[int, _Waiting] = {}
-        #: By thread: its last call, if that was carried out, and how it ended.
+        #: By thread: the last call that was carried out, and its error.
         self._last: dict[int, tuple[object, int]] = {}
         self._swept_at = 0.0
         self._events = select.epoll()
@@ -76,7 +76,7 @@ class Connects:
         return self._events.fileno()
 
     def pause_seconds(self) -> float | None:
-        """How long until something is due without being asked; None for never."""
+        """How long until `work` is due without an event; None for never."""
         pauses = [] if self._unix is None else [self._unix.pause_seconds()]
         if self._waiting:
             now = time.monotonic()
@@ -85,7 +85,7 @@ class Connects:
         return min((each for each in pauses if each is not None), default=None)
 
     def work(self) -> bool:
-        """Answers what can be answered; false when no process is left that could ask."""
+        """Answers pending calls; false when no process is left that could make one."""
         is_open = True
         for descriptor, event in self._events.poll(0):
             if descriptor != self._notifier.fileno():
@@ -121,11 +121,11 @@ class Connects:
                 self._answer(notice, connection)
         except OSError as error:
             self._notifier.reply(notice, error.errno or errno.EACCES)
-        except Exception:  # noqa: BLE001 - whatever a call makes fail here, it alone fails
+        except Exception:  # noqa: BLE001 - a call that breaks something here must fail alone
             self._notifier.reply(notice, errno.EACCES)
 
     def _answer(self, notice: Notice, connection: socket.socket) -> None:
-        """Raises what the app's own call is to fail with."""
+        """Raises the error of the app's call."""
         is_unix = connection.family == socket.AF_UNIX
         if notice.number == _CALLS.listen:
             self._listen(notice, connection)
@@ -144,10 +144,8 @@ class Connects:
                 self._answer_once(notice, connection, name, is_bind)
 
     def _answer_once(self, notice: Notice, connection: socket.socket, name: bytes, is_bind: bool) -> None:
-        """If a signal comes between the call and its answer, the kernel asks again: then only the answer is repeated.
-
-        A socket that is bound or connected already would have the second call fail. The kernel may have taken the first
-        answer and still ask again, so each success is remembered, until the thread's next call.
+        """Makes the call once, even if the kernel asks again because a signal came before the answer: a second call
+        would fail. That can happen after an answer was taken, so successes are remembered until the thread's next call.
         """
         call: object = (notice.number, notice.arguments, os.fstat(connection.fileno()).st_ino, name)
         before, error = self._last.pop(notice.pid, (None, 0))
@@ -172,10 +170,10 @@ class Connects:
         self._last[notice.pid] = call, error
 
     def _listen(self, notice: Notice, connection: socket.socket) -> None:
-        """Notes whose socket it is before any connection can reach it."""
+        """Notes the socket as the app's before any connection can reach it."""
         if not _is_internet(connection):
-            # A unix socket tells those who connect which process listens, so that process has to make the call. Should
-            # the app put a TCP socket in its place meanwhile: if that has a port of the app's choosing, it is noted.
+            # Peers of a unix socket see which process listens, so that process has to make the call. A TCP socket that
+            # the app puts in its place has been noted if it has a port of the app's choosing.
             self._notifier.let_through(notice)
             return
         self._notifier.require_valid(notice)
@@ -186,34 +184,31 @@ class Connects:
 
     def _bind(self, connection: socket.socket, name: bytes) -> None:
         if _is_internet(connection):
-            # Whatever family the name says: the kernel takes some for the socket's own.
+            # For any family in the name: the kernel accepts some instead of the socket's own.
             asked = int.from_bytes(name[2:4], "big")
-            # This process may have privileges that the app has not. Datagrams have ports of their own.
+            # This process may have privileges that the app lacks. Datagrams have ports of their own.
             is_stream = connection.type == socket.SOCK_STREAM
             port = self._judge.server_port.to_bind(asked) if is_stream else asked
             if 0 < port < _unprivileged_since() or (is_stream and not self._judge.may_take(port)):
                 raise kernel.failure(errno.EACCES)
             if is_stream:
                 self._judge.listeners.note(connection)
-                self._take_port(connection, name, asked, port)
+                name = with_port(name, port)
+                try:
+                    kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
+                except OSError as error:
+                    if error.errno == errno.EADDRINUSE:
+                        self._judge.note_in_use(asked)
+                    raise
+                self._judge.server_port.note_bound(asked)
                 return
         kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
 
-    def _take_port(self, connection: socket.socket, name: bytes, asked: int, port: int) -> None:
-        name = with_port(name, port)
-        try:
-            kernel.syscall(_CALLS.bind, connection.fileno(), name, len(name))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                self._judge.note_in_use(asked)
-            raise
-        self._judge.server_port.note_bound(asked)
-
     def _connect(self, notice: Notice, connection: socket.socket, name: bytes, call: object) -> bool:
-        """Begins it; what is on its way and has to be waited for is kept. Tells whether it is done."""
+        """Connects. Returns false if that is in progress and will be answered later."""
         if not _is_internet(connection):
             raise kernel.failure(errno.EACCES)
-        # Datagrams can be sent without this, so it would not hold.
+        # Not judged: datagrams can be sent without a connection.
         if connection.type != socket.SOCK_STREAM:
             kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
             return True
@@ -240,15 +235,15 @@ class Connects:
         return False
 
     def _finish(self, waiting: _Waiting) -> None:
-        """It is connected, or has failed."""
+        """Answers a connection that is established or has failed."""
         self._forget(waiting)
         with waiting.connection as connection:
-            # An error can be asked for once: only a call that waits may have it.
+            # The kernel reports an error once: only a call that still waits may get it.
             if not self._notifier.is_valid(waiting.notice):
                 return
             try:
-                # The kernel knows where to: a second call tells how it went. If the app has ended the attempt by
-                # another call meanwhile, this one begins a new one; then who listens there may be another by now.
+                # A second call reports the outcome. If the app has ended the attempt by another call meanwhile, it
+                # begins a new one, and the listener there may be another by now.
                 self._require_permitted(waiting.address)
                 _connect_at_once(connection, waiting.name)
             except PermissionError:
@@ -285,12 +280,12 @@ class Connects:
 
 
 def _connect_at_once(connection: socket.socket, name: bytes) -> None:
-    """Connects without waiting for an answer. Raises EINPROGRESS if one is still to come."""
+    """Connects without blocking. Raises EINPROGRESS if the outcome is not known yet."""
     flags = fcntl.fcntl(connection, fcntl.F_GETFL)
     if not flags & os.O_NONBLOCK:
-        # The app shares the flag, for this moment; the only call that would notice is the one that waits for us.
+        # The app shares the flag, but the only call that would notice is the one that waits for this answer.
         fcntl.fcntl(connection, fcntl.F_SETFL, flags | os.O_NONBLOCK)
-    # Another process of the app can take the flag away again.
+    # Another process of the app can remove the flag.
     signal.setitimer(signal.ITIMER_REAL, _PATIENCE_SECONDS, _PATIENCE_SECONDS)
     try:
         kernel.syscall(_CALLS.connect, connection.fileno(), name, len(name))
@@ -315,7 +310,7 @@ def _is_connected(connection: socket.socket) -> bool:
 
 
 def _bound_to(connection: socket.socket) -> bytes:
-    """The address that a socket is bound to; all zeros for none."""
+    """A socket's own address; all zeros for none."""
     host = str(connection.getsockname()[0]).partition("%")[0]
     return socket.inet_pton(connection.family, host)
 

@@ -1,4 +1,4 @@
-"""Which addresses an app may connect to, and which ports it may take."""
+"""Decides which addresses an app may connect to, and which ports it may bind."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ _MAX_BYTES = 1024 * 1024
 
 
 class Neighbours:
-    """The entries of a file, one in each line; none without a file. Raises OSError if there is none at the start.
-
-    An entry is a machine (`10.0.0.5`, `fd00::5`), or one port of it (`10.0.0.5:4100`, `[fd00::5]:4100`).
+    """Machines (`10.0.0.5`, `fd00::5`) and ports of machines (`10.0.0.5:4100`, `[fd00::5]:4100`) that are out of reach,
+    from the lines of a file that may change. Raises OSError if it cannot be read at the start.
     """
 
     def __init__(self, file: str | None) -> None:
@@ -29,12 +28,12 @@ class Neighbours:
             self._read(file)
 
     def include(self, address: Address) -> bool:
-        """Whether it is an address of a machine that is out of reach as a whole."""
+        """Whether the whole machine of an address is out of reach."""
         self._refresh()
         return (address.bits, address.value) in self._machines
 
     def serve(self, address: Address, is_here: Callable[[Address], bool]) -> bool:
-        """Whether that port is out of reach, by whichever of its machine's addresses: of this machine all are known."""
+        """Whether a port is out of reach. A port of this machine is, by all its addresses."""
         self._refresh()
         entries = self._ports.get(address.port, ())
         if any((each.bits, each.value) == (address.bits, address.value) for each in entries):
@@ -46,7 +45,7 @@ class Neighbours:
             try:
                 self._read(self._file)
             except OSError:
-                pass  # The process that kept it ends. What was known still counts.
+                pass  # The process that writes the file is ending. Keep the known entries.
 
     def _read(self, file: str) -> None:
         status = os.stat(file)
@@ -68,7 +67,7 @@ class Neighbours:
 
 
 def _parse(text: str) -> Address | None:
-    """As an address counts, with port 0 for a whole machine; None where it is none."""
+    """An entry, with port 0 for a whole machine; None if it is invalid."""
     host, port = text, "0"
     if text.startswith("[") or text.count(":") == 1:
         host, _, port = text.rpartition(":")
@@ -84,31 +83,31 @@ _LINK_LOCAL = 0xFE80 >> 6
 
 
 class Judge:
-    """Decides by a plan's ranges, and on this machine by who listens."""
+    """Decides by a plan's ranges, and on this machine by the owner of the listening socket."""
 
     def __init__(self, plan: Plan, listeners: Listeners, log: AppLog | None = None) -> None:
         self.listeners = listeners
         self._management_port = plan.management_port
         self._server_ports = plan.server_ports
-        #: For an app that is a server: how its port is called inside.
+        #: For an app that is a server: the port that it sees.
         self.server_port = ServerPort(plan.declared_port, plan.own_port, log)
         self._denied = Ranges(plan.denied)
         self._private = Ranges(plan.private)
         self._allowed = Ranges(plan.allowed)
-        #: Outside only, and what is allowed besides.
+        #: Only the internet, and the allowed ranges.
         self._is_egress = plan.network == "egress"
         self._is_guest = plan.is_guest
         self._neighbours = Neighbours(plan.neighbours)
         self._nameservers = {(each.bits, each.value, each.port) for each in nameservers()}
 
     def permits(self, address: Address) -> bool:
-        # Names must be found, wherever the host has them looked up.
+        # Name resolution must work, wherever the host's name servers are.
         if self._is_nameserver(address):
             return True
         if self._denied.include(address):
             return False
         is_here = _is_here(address)
-        # What listens on this machine is judged by who it is.
+        # On this machine the owner of the listening socket counts.
         if not is_here and self._neighbours.include(address):
             return False
         if self._neighbours.serve(address, _is_here):
@@ -118,24 +117,24 @@ class Judge:
             if address.port == self._management_port:
                 return False
             owners = self.listeners.at(address)
-            # As long as it is not known which of its ports it is.
+            # While the management port is unknown, all ports of the service are refused.
             if NEIGHBOUR in owners or (self._management_port == 0 and SERVICE in owners):
                 return False
             return is_allowed or owners == {OWN}
         return is_allowed or not self._private.include(address)
 
     def port_to_reach(self, address: Address) -> int:
-        """The port that a connection to this address is to be made to."""
+        """The port to connect to for this address."""
         port = self.server_port.to_connect(address.port)
         is_own = port != address.port and not self._is_nameserver(address) and _is_here(address)
         return port if is_own else address.port
 
     def may_take(self, port: int) -> bool:
-        """Whether it may listen there: on a port of another app's server it would get that one's calls."""
+        """Whether the app may listen there: on the port of another app's server it would get that server's requests."""
         return self.server_port.is_own(port) or port not in self._server_ports
 
     def note_in_use(self, port: int) -> None:
-        """The app could not bind this port, as it named it."""
+        """Notes that the app could not bind the port that it asked for."""
         if not self.listeners.has_own(port):
             self.server_port.note_in_use(port)
 
@@ -144,14 +143,14 @@ class Judge:
 
 
 def _is_here(address: Address) -> bool:
-    """Whether it is an address of this machine: only those can be had."""
+    """Whether it is an address of this machine: only those can be bound."""
     if address.bits == 128 and address.value >> 118 == _LINK_LOCAL:
-        # Which interface it counts on need not be in the name: the socket may be bound to one, now or later.
-        return any(_can_be_had(address, scope) for scope, _ in socket.if_nameindex())
-    return _can_be_had(address, address.scope)
+        # On any interface: the name need not have one, because the socket may be bound to one, now or later.
+        return any(_can_be_bound(address, scope) for scope, _ in socket.if_nameindex())
+    return _can_be_bound(address, address.scope)
 
 
-def _can_be_had(address: Address, scope: int) -> bool:
+def _can_be_bound(address: Address, scope: int) -> bool:
     family, packed = address.packed()
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as attempt:

@@ -1,6 +1,4 @@
-"""System calls that Python's standard library does not name, by number, and what a process gives up for good by them.
-Raises `OSError` as the library does.
-"""
+"""System calls by number, and what a process gives up for good with them. Errors are raised as `OSError`."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import struct
 
 MACHINE = os.uname().machine
 
-# Holds the interpreter's lock: a process that `clone` makes must not have to ask for it.
+# PyDLL keeps the interpreter's lock: the child of a `clone` must not have to acquire it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -21,14 +19,14 @@ _PR_CAPBSET_DROP = 24
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION_3 = 0x20080522
 
-#: The most that may be open at once: a table of it costs 8 bytes each, and `close` loops of old programs go over it.
+#: The most open files: old programs loop over all of them to close them.
 _OPEN_FILES = 65_536
-#: Processes and threads of the whole user, which may be the service's: stops a fork bomb, not an app with many threads.
+#: Processes and threads of the user, which may be the service's: stops a fork bomb, but no app with many threads.
 _PROCESSES = 16_384
 
 
 def syscall(number: int, *arguments: int | bytes | None) -> int:
-    """What the kernel returns; its errors are raised. Bytes are handed over as a copy, by address."""
+    """Makes a system call; raises its errors. Bytes are passed as the address of a copy."""
     words = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
     result = int(_libc.syscall(ctypes.c_long(number), *words))
     if result < 0:
@@ -37,7 +35,7 @@ def syscall(number: int, *arguments: int | bytes | None) -> int:
 
 
 def failure(error: int) -> OSError:
-    """What a system call raises that fails with that error."""
+    """The exception for an error number."""
     return OSError(error, os.strerror(error))
 
 
@@ -48,12 +46,12 @@ def prctl(option: int, value: int) -> None:
 
 
 def gain_no_privileges() -> None:
-    """No program that this process becomes has more rights than it; the kernel asks for that before any wall."""
+    """Programs that this process becomes get no more rights; the kernel requires that before any wall."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_privileges(user: int | None) -> None:
-    """No capability, none regained by a setuid program; from now on this is a process of `user`, if one is named."""
+    """Drops all capabilities for good, and becomes `user`, if one is given."""
     gain_no_privileges()
     for capability in range(64):
         try:
@@ -61,7 +59,7 @@ def drop_privileges(user: int | None) -> None:
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EPERM):
                 raise
-            break  # The kernel knows no more; or an ordinary user asks, who has none to regain.
+            break  # The kernel knows no more, or this is an ordinary user, who has none to regain.
     if user is not None:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -71,24 +69,20 @@ def drop_privileges(user: int | None) -> None:
 
 
 def limit_resources() -> None:
-    """No core dump with its memory in it, and a bound on what one app takes from all."""
+    """Forbids core dumps, which hold the app's memory, and limits files and processes."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for what, most in ((resource.RLIMIT_NOFILE, _OPEN_FILES), (resource.RLIMIT_NPROC, _PROCESSES)):
-        soft, hard = (_at_most(each, most) for each in resource.getrlimit(what))
+        soft, hard = (most if each == resource.RLIM_INFINITY else min(each, most) for each in resource.getrlimit(what))
         resource.setrlimit(what, (soft, hard))
 
 
-def _at_most(limit: int, most: int) -> int:
-    return most if limit == resource.RLIM_INFINITY else min(limit, most)
-
-
 def address_of(held: ctypes.Array[ctypes.c_char]) -> int:
-    """Where the bytes are, for structures that point to others."""
+    """The address of bytes, for structures that point to them."""
     return ctypes.addressof(held)
 
 
 def hold(packed: bytes) -> ctypes.Array[ctypes.c_char]:
-    """Bytes that keep their place as long as they are referred to."""
+    """Bytes that keep their address as long as they are referenced."""
     return ctypes.create_string_buffer(packed, len(packed))
 
 
@@ -117,7 +111,7 @@ _PID, _PRIORITY, _DISK_PRIORITY = {0: 0}, {0: 0, 1: 0}, {0: 1, 1: 0}
 
 
 class Machine:
-    """Numbers of system calls, by the kernel's tables."""
+    """The numbers of system calls on one architecture."""
 
     def __init__(self, at: int) -> None:
         """`at` is 0 for x86-64, and 1 for aarch64."""
@@ -150,7 +144,7 @@ _MACHINES = {"x86_64": Machine(0), "aarch64": Machine(1)}
 
 
 def machine_of(name: str) -> Machine:
-    """The numbers for a machine of that name, as the kernel tells it. Raises if they are not known."""
+    """The numbers for an architecture, as `uname` names it. Raises OSError if they are not known."""
     if name not in _MACHINES:
         raise OSError(errno.ENOSYS, "no filter of system calls for " + name)
     return _MACHINES[name]

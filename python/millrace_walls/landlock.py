@@ -1,6 +1,5 @@
-"""Which files an app may reach. The kernel refuses everything below the root but what is named here.
-
-It does not refuse to look at a file's name, size and mode, nor to change its mode or owner: only namespaces hide those.
+"""Restricts the files that an app may reach. Landlock does not hide a file's name, size and mode, nor does it prevent
+changes of mode and owner: only namespaces do.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1
 _PATH_BENEATH = 1
 
-# Rights on files, as bits; each comes with a version of the interface.
+# Rights on files; each came with a version of the interface.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_FILE, _MAKE_FILE = 1 << 5, 1 << 8
 _TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
 _FILES_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-#: Rights on ports: to take one and to connect to one. No rule ever gives them back.
+#: Rights to bind and to connect TCP ports. No rule grants them.
 _TCP = 3
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _BY_NAME = _READ_FILE | _WRITE_FILE | _REMOVE_FILE | _MAKE_FILE | _TRUNCATE
 
-#: Since this version no abstract socket and no process outside can be reached.
+#: From this version on, abstract sockets and processes outside are out of reach.
 SCOPES_SINCE = 6
 _SCOPES = 3
 
 
 def version() -> int:
-    """The version of the kernel's interface; 0 where it has none, or has it switched off."""
+    """The version of the kernel's Landlock; 0 if it is missing or switched off."""
     try:
         return kernel.syscall(_CREATE_RULESET, 0, 0, _VERSION)
     except OSError as error:
@@ -52,18 +51,17 @@ def install(
     devices: Iterable[str],
     no_tcp: bool,
 ) -> None:
-    """From now on this process and all it starts reach only that; what is not there is left out.
+    """Restricts this process and all it starts to those paths; missing ones are ignored. Raises OSError on failure.
 
-    What is in `read` may be executed too, in folders of `write` anything may be done, in those of `change` files may be
-    written to, in those of `by_name` plain files may be made, and used by name, and devices may be used as they are.
-    With `no_tcp` it makes no TCP connection itself and takes no port, if the kernel knows how to refuse that. Raises
-    where the host cannot.
+    `read` includes execution, `write` all rights in a folder, `change` writing to files, `by_name` making, using and
+    removing plain files. With `no_tcp` it can neither connect nor bind over TCP, if the kernel supports that.
     """
     known = version()
     if known == 0:
         raise OSError(errno.EOPNOTSUPP, "the kernel has no Landlock, or has it switched off")
     files = _FILES_BY_VERSION[max(each for each in _FILES_BY_VERSION if each <= known)]
-    attributes = struct.pack("=QQQ", files, _TCP if no_tcp else 0, _SCOPES)[: _size(known)]
+    size = 24 if known >= SCOPES_SINCE else 16 if known >= 4 else 8
+    attributes = struct.pack("=QQQ", files, _TCP if no_tcp else 0, _SCOPES)[:size]
     ruleset = kernel.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     try:
         _open_up(ruleset, read, _READ & files)
@@ -82,14 +80,9 @@ def _open_up(ruleset: int, paths: Iterable[str], rights: int) -> None:
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue  # Not there, or out of this user's reach anyway.
+            continue  # Missing, or out of this user's reach anyway.
         try:
             allowed = rights if os.path.isdir("/proc/self/fd/%d" % place) else rights & _OF_A_FILE
             kernel.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", allowed, place), 0)
         finally:
             os.close(place)
-
-
-def _size(known: int) -> int:
-    """How much of its attributes a version of the interface knows."""
-    return 24 if known >= SCOPES_SINCE else 16 if known >= 4 else 8

@@ -1,8 +1,8 @@
-"""Who listens at a port of this machine: the app itself, another app of the service, or another program.
+"""Finds out who listens on a port of this machine: the app itself, another app, the service, or another program.
 
-Each keeper notes the sockets that its app listens with, in a file in memory that the keepers of other apps find at one
-number among its descriptors. Processes of apps are not asked: they could hide what they hold. A keeper also holds
-copies of its app's descriptors for a moment, which are of the app's making: they never get that number.
+Each keeper notes its app's listening sockets in a file in memory, at a fixed descriptor where other keepers find it.
+Apps could hide the descriptors of their own processes. A keeper also briefly holds copies of its app's descriptors,
+whose content the app chooses: they never get that number.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ from .addresses import Address
 
 OWN, NEIGHBOUR, SERVICE, OTHER = "own", "neighbour", "service", "other"
 
-# How the kernel is asked for sockets: NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, with NLM_F_DUMP for all.
+# NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, the same with NLM_F_DUMP.
 _DIAGNOSIS, _BY_FAMILY, _ONE, _ALL = 4, 20, 0x1, 0x301
 _ERROR, _DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
 _FAILURE = struct.Struct("=i")
-#: Family, protocol, states; port and address of the socket; none of the other end; the interface; no cookie.
+#: Family, protocol, states; port and address of the socket; an empty peer; the interface; no cookie.
 _QUESTION = struct.Struct("=BBxxI2s2x16s16xI8s")
 _NO_COOKIE = b"\xff" * 8
-#: Family and port, address, number; what lies between does not matter here.
+#: Family, port, address and inode.
 _SOCKET = struct.Struct("=B3x2s2x16s44xI")
 _LISTENS = 1 << 10
 _ANSWER_BYTES = 1 << 16
-#: Verdicts that are remembered; beyond that, all are looked up again.
+#: Owners that are remembered; beyond that, all are forgotten.
 _MAX_KNOWN = 1024
-#: Sockets that a keeper notes before it leaves out those that no longer listen.
+#: Noted sockets, beyond which those that no longer listen are removed.
 _MAX_NOTED = 1024
 _NUMBER = struct.Struct("=Q")
 _NOTES = "millrace-listeners"
 _NOTES_LINK = b"/memfd:millrace-listeners (deleted)"
-#: The descriptor of a keeper's notes, from before its app runs until it ends. Other descriptors get the lowest number
-#: that is free, which is never this one.
+#: The descriptor of a keeper's notes while its app runs. Other descriptors get the lowest free number, never this one.
 _NOTES_AT = 200
 
 
@@ -52,23 +51,23 @@ class Listeners:
         self._known: dict[int, str] = {}
         self._question = 0
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _DIAGNOSIS)
-        #: By which everything comes that this machine sends to itself.
+        #: The interface for everything that this machine sends to itself.
         self._loopback = socket.if_nametoindex("lo")
 
     def note(self, connection: socket.socket) -> None:
-        """Remembers a socket as the app's own; other keepers can read that from now on."""
+        """Notes a socket as the app's own, visible to other keepers."""
         if self._notes.is_full():
             families = (socket.AF_INET, socket.AF_INET6)
             self._notes.keep_only({inode for family in families for _, _, inode in self._dump(family)})
         self._notes.add(os.fstat(connection.fileno()).st_ino)
 
     def has_own(self, port: int) -> bool:
-        """Whether the app itself listens at that port, on any address."""
+        """Whether the app itself listens on that port, at any address."""
         found = (each for family in (socket.AF_INET, socket.AF_INET6) for each in self._dump(family))
         return any(at == port and inode in self._notes.inodes for at, _, inode in found)
 
     def at(self, address: Address) -> set[str]:
-        """Whose sockets listen there; with SO_REUSEPORT there may be several."""
+        """The owners of the sockets that listen there; with SO_REUSEPORT there may be several."""
         inodes = self._listening(address)
         if len(self._known) > _MAX_KNOWN:
             self._known.clear()
@@ -82,10 +81,10 @@ class Listeners:
         return {self._known.get(inode) or verdicts[inode] for inode in inodes}
 
     def _listening(self, address: Address) -> list[int]:
-        """Sockets that a connection to there may reach: those with this very address, or else those with none.
+        """The sockets that a connection may reach: those with exactly this address, or else those with none.
 
-        The list of all may leave one out while others come and go, which an app can see to. So the kernel is also asked
-        for the one that a connection would reach; of several that share a port, this is any of them.
+        The kernel's list may lack a socket while others come and go, which an app can provoke. So the kernel is also
+        asked for the one that a connection would reach.
         """
         exact: list[int] = []
         wild: list[int] = []
@@ -101,7 +100,7 @@ class Listeners:
         return [*dict.fromkeys((exact or wild) + reached)]
 
     def _dump(self, family: int) -> list[tuple[int, bytes, int]]:
-        """Port, address and number of each socket that listens. Not from /proc, which goes over all others as well."""
+        """Port, address and inode of each listening socket. /proc would be slower: it visits all sockets."""
         return self._ask(_ALL, family, 0, b"")
 
     def _ask(self, flags: int, family: int, port: int, at: bytes) -> list[tuple[int, bytes, int]]:
@@ -117,7 +116,7 @@ class Listeners:
                 size, kind, _, number, _ = _HEADER.unpack_from(answer, place)
                 start, place = place + _HEADER.size, place + ((size + 3) & ~3)
                 if number != self._question:
-                    continue  # Left from a question that could not be read to its end.
+                    continue  # Left from an earlier question that failed.
                 if kind == _DONE:
                     return found
                 if kind == _ERROR:
@@ -130,7 +129,7 @@ class Listeners:
                     return found
 
     def _owners(self) -> tuple[dict[int, str], bool]:
-        """Whose each noted socket is, and whether all notes could be read."""
+        """The owner of each noted socket, and whether all notes could be read."""
         found: dict[int, str] = {}
         is_sure = True
         for pid in _children_of(self._service):
@@ -145,13 +144,13 @@ class Listeners:
             found.update({int(link[8:-1]): SERVICE for link in held if link.startswith(b"socket:[")})
         except OSError:
             is_sure = False
-        # Noted by another keeper too, a socket is not the app's alone.
+        # A socket that another keeper has noted too is not the app's alone.
         own = (inode for inode in self._notes.inodes if inode not in found)
         return {**found, **dict.fromkeys(own, OWN)}, is_sure
 
 
 class _Notes:
-    """The sockets that an app listens with, for other keepers to read. They are gone with this process."""
+    """An app's listening sockets, for other keepers to read while this process lives."""
 
     def __init__(self) -> None:
         self.inodes: set[int] = set()
@@ -167,13 +166,13 @@ class _Notes:
         return len(self.inodes) >= self._most
 
     def keep_only(self, living: set[int]) -> None:
-        """Leaves out the others."""
+        """Removes all other sockets."""
         self.inodes &= living
         self._most = 2 * len(self.inodes) + _MAX_NOTED
         self._replace()
 
     def _replace(self) -> None:
-        """Puts a new file in the place of the old one at once, so that a reader finds all of either."""
+        """Replaces the file at once, so that a reader sees all of the old or of the new one."""
         file = os.memfd_create(_NOTES)
         try:
             os.write(file, b"".join(map(_NUMBER.pack, self.inodes)))
@@ -183,7 +182,7 @@ class _Notes:
 
 
 def _noted_by(pid: int) -> set[int]:
-    """The sockets that another keeper has noted; none if that process is no keeper. Raises if it cannot be read."""
+    """The sockets that a process has noted; none if it is no keeper. Raises OSError if they cannot be read."""
     place = "/proc/%d/fd/%d" % (pid, _NOTES_AT)
     try:
         if os.readlink(os.fsencode(place)) != _NOTES_LINK:
@@ -196,7 +195,7 @@ def _noted_by(pid: int) -> set[int]:
 
 
 def _links_of(pid: int) -> dict[str, bytes]:
-    """What the descriptors of a process refer to."""
+    """The links of a process's descriptors."""
     links: dict[str, bytes] = {}
     for number in os.listdir("/proc/%d/fd" % pid):
         try:
@@ -207,13 +206,13 @@ def _links_of(pid: int) -> dict[str, bytes]:
 
 
 def _children_of(service: int) -> list[int]:
-    """The processes that the service has started: keepers, and those that look into storage."""
+    """The processes that the service has started: keepers, and its helpers for storage."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if service else []
     return [pid for pid in pids if linux.parent_of(pid) == service]
 
 
 def _is_keeper(pid: int) -> bool:
-    """Whether a process that the service has started may be a keeper; one that has ended has no command line."""
+    """Whether a child of the service may be a keeper; a process that has ended has no command line."""
     try:
         words = _read("/proc/%d/cmdline" % pid).split(b"\0")
     except OSError:

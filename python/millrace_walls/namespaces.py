@@ -1,6 +1,5 @@
-"""A view of the machine that holds nothing but what an app sees: its own files, processes and names.
-
-Built by hand, without a helper program: a process that is alone in its user namespace may mount in it.
+"""Builds an app's own view of the machine: only its files, processes and names. Needs no helper program: the first
+process of a user namespace may mount in it.
 """
 
 from __future__ import annotations
@@ -32,35 +31,35 @@ _RDONLY = 1
 _WRITABLE = _NOSUID | _NODEV
 _READABLE = _WRITABLE | _RDONLY
 
-#: What can be set of the kernel, for the namespaces that a process is in.
+#: The kernel's settings, some of them for the namespaces of a process.
 _SETTINGS = "/proc/sys"
 #: Where the host's files are while the view is built.
 _HOST = "/.host"
-#: Under these names apps of other services find their own.
+#: Further names of storage and bundle, which apps from other services expect.
 _STORAGE, _BUNDLE = "/persistent-storage", "/cortex"
-#: Lists of users and groups, with the line of a project's own. Many programs do not do without a name.
+#: Lists of users and groups, with a line for the project's user: many programs need its name.
 _NAMES = {"/etc/passwd": "app:x:%(id)d:%(id)d::/tmp:/bin/sh\n", "/etc/group": "app:x:%(id)d:\n"}
-#: Where a bundle is, and what is written to it, while both are put together.
+#: The layers of a bundle while they are put together. Fixed names: the kernel splits paths at commas and colons.
 _BELOW, _ABOVE = "/.below", "/.above"
-#: An empty file takes about 1 KiB of the kernel's memory, which no size limits. So many bytes of size allow one file.
+#: One file for each this many bytes: an empty file takes about 1 KiB of kernel memory, which no size limits.
 _BYTES_A_FILE = 16 * 1024
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-#: What System V queues and semaphores may take of the kernel's memory, whatever the limit is: 64 MiB, at 1 MiB for a
-#: queue full of empty messages, and 16 MiB. The other numbers are the kernel's own defaults.
+#: System V queues and semaphores may take this much kernel memory, for every limit: 64 MiB, at 1 MiB for a queue full
+#: of empty messages, and 16 MiB. The other numbers are the kernel's defaults.
 _QUEUES, _SEMAPHORES = "64", "32000 262144 500 4096"
 
 
 def fork_apart(user: int | None = None) -> int:
-    """As `os.fork`; the child is the first process of new namespaces and has every right in them.
+    """Like `os.fork`; the child is the first process of new namespaces and has every right in them.
 
-    It may become `user` later, whose group has the same number. Only root can give it that choice. Raises where the
-    host cannot, and then there is no child: one that raised would go on as a second parent.
+    It may become `user` later, whose group has the same number, if this process is root. Raises OSError if the host
+    cannot, in the parent only: a child that raised would continue as a second parent.
     """
     told, tell = os.pipe()
     child = kernel.syscall(_CLONE[kernel.MACHINE], _NEW | signal.SIGCHLD, 0, 0, 0, 0)
     if child == 0:
         os.close(tell)
-        # It has no user until its parent has named one.
+        # It has no user until its parent has mapped one.
         if not os.read(told, 1):
             os._exit(1)
         os.close(told)
@@ -68,7 +67,7 @@ def fork_apart(user: int | None = None) -> int:
     os.close(told)
     try:
         if user is None:
-            # Else an ordinary user may not name a group.
+            # Otherwise an ordinary user may not map a group.
             _write("/proc/%d/setgroups" % child, "deny")
         for name, own in zip(("uid_map", "gid_map"), _OWN):
             more = "" if user is None else "%d %d 1\n" % (user, user)
@@ -83,11 +82,11 @@ def fork_apart(user: int | None = None) -> int:
 
 
 def build(places: Places) -> None:
-    """Leaves the host's files behind: what is not named is not there."""
-    # The folders that lead to what is shown are made here, and another user may have to pass them.
+    """Replaces the root by one that shows only those places."""
+    # Another user may have to pass the folders that are made here.
     os.umask(0o022)
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
-    # Any folder will do: as soon as it is the root, what it covered can be seen again.
+    # Any folder will do: as soon as it is the root, its old content is visible again.
     _mount("tmpfs", places.scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")
     os.mkdir(places.scratch + _HOST)
     os.chdir(places.scratch)
@@ -98,7 +97,9 @@ def build(places: Places) -> None:
     shown: list[str] = []
     for path in sorted(places.read):
         if places.user is not None and path in _NAMES:
-            _name_user(path, places.user)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(_HOST + path, "rb") as host, open(path, "wb") as own:
+                own.write(host.read().rstrip(b"\n") + b"\n" + (_NAMES[path] % {"id": places.user}).encode())
         elif not any(is_within(path, other) for other in shown):
             _show(path, path, _READABLE)
             shown.append(path)
@@ -106,7 +107,6 @@ def build(places: Places) -> None:
         _show(path, path, _WRITABLE)
     if places.bundle not in (*places.write, places.scratch):
         _show_copy(places)
-    # What is shown already has a second name.
     for path, at in ((places.bundle, _BUNDLE), (places.storage, _STORAGE)):
         if path:
             os.mkdir(at)
@@ -114,10 +114,15 @@ def build(places: Places) -> None:
     for path in KERNEL_FOLDERS:
         if os.path.exists(_HOST + path):
             _show(path, path, _READABLE)
-    _mount_processes()
+    os.mkdir("/proc")
+    try:
+        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    except PermissionError:
+        why = "parts of the host's are hidden, by a container or by a setting of systemd such as ProtectKernelTunables"
+        raise OSError("the kernel does not allow a /proc of its own, as " + why) from None
     _make_devices(places.devices, places.memory_bytes)
     _limit_segments(places.memory_bytes)
-    # Some of these settings belong to the user that has made the namespaces, and so to the app: the limits just set.
+    # Read-only: some of these settings, such as the limits just set, belong to the user that made the namespaces.
     _mount(_SETTINGS, _SETTINGS, None, _BIND)
     _restrict(_SETTINGS, _RDONLY, 0)
     for link, target in {**places.links, "/var/tmp": "/tmp"}.items():
@@ -128,35 +133,15 @@ def build(places: Places) -> None:
     os.rmdir(_HOST)
     _restrict("/", _RDONLY, 0)
     if places.user is None and _OWN != (0, 0):
-        _leave_root()
-
-
-def _leave_root() -> None:
-    """This process is the service's user again, by a namespace in which root has no place."""
-    kernel.syscall(_UNSHARE[kernel.MACHINE], _NEW_USER)
-    for name, own in zip(("uid_map", "gid_map"), _OWN):
-        _write("/proc/self/" + name, "%d 0 1\n" % own)
-
-
-def _name_user(path: str, user: int) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(_HOST + path, "rb") as host, open(path, "wb") as own:
-        own.write(host.read().rstrip(b"\n") + b"\n" + (_NAMES[path] % {"id": user}).encode())
-
-
-def _mount_processes() -> None:
-    os.mkdir("/proc")
-    try:
-        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
-    except PermissionError:
-        why = "parts of the host's are hidden, by a container or by a setting of systemd such as ProtectKernelTunables"
-        raise OSError("the kernel does not allow a /proc of its own, as " + why) from None
+        # This process becomes the service's user again, in a namespace without root.
+        kernel.syscall(_UNSHARE[kernel.MACHINE], _NEW_USER)
+        for name, own in zip(("uid_map", "gid_map"), _OWN):
+            _write("/proc/self/" + name, "%d 0 1\n" % own)
 
 
 def _limit_segments(memory_bytes: int | None) -> None:
-    """Bounds System V memory by the namespace: what no process has attached counts for none of them.
-
-    Root may do that everywhere, other users since Linux 6.9. A kernel may have been built without it.
+    """Limits System V memory by the namespace: segments that are not attached count for no process. Root may do that
+    everywhere, other users since Linux 6.9. A kernel may have been built without it.
     """
     limits = {"msgmni": _QUEUES, "sem": _SEMAPHORES}
     if memory_bytes is not None:
@@ -182,11 +167,7 @@ def _make_devices(devices: list[str], memory_bytes: int | None) -> None:
 
 
 def _show_copy(places: Places) -> None:
-    """The bundle, with what the app writes to it kept apart: a container's files can be written to as well.
-
-    Where the disk cannot keep that, memory does; where neither can, the bundle stays as it is, to be read.
-    """
-    # Under names of our own: the kernel takes a comma or a colon in a path for the end of it.
+    """Shows the bundle, with the app's changes in a layer on disk, or else in memory, or else read-only."""
     for path in (_BELOW, _ABOVE):
         os.mkdir(path)
     _mount(_HOST + places.bundle, _BELOW, None, _BIND)
@@ -213,7 +194,7 @@ def _show_copy(places: Places) -> None:
 
 
 def _show(path: str, at: str, attributes: int) -> None:
-    """What the host has at a path, files mounted below it too."""
+    """Shows a path of the host, with everything that is mounted below it."""
     source = _HOST + path
     if os.path.isdir(source):
         os.makedirs(at, exist_ok=True)
@@ -225,7 +206,7 @@ def _show(path: str, at: str, attributes: int) -> None:
 
 
 def _in_memory(mode: str, memory_bytes: int | None) -> str:
-    """Options of a file system in memory. What is in its files counts for no process that has not mapped them."""
+    """Options of a file system in memory, whose files count for no process that has not mapped them."""
     if memory_bytes is None:
         return "mode=" + mode
     return "mode=%s,size=%d,nr_inodes=%d" % (mode, memory_bytes, memory_bytes // _BYTES_A_FILE)

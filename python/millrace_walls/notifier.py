@@ -1,7 +1,7 @@
-"""The keeper's end of the seccomp notifier: takes the system calls that the kernel has stopped, and answers them.
+"""The keeper's end of the seccomp notifier: receives the system calls that the kernel has stopped, and answers them.
 
-Also reads what such a call is about: the memory and the descriptors of the process that made it. The number of that
-process may belong to another by then, so check `is_valid` after the reading and before acting on it.
+Also reads the memory and the descriptors of the calling process. Its pid may be in use again by then, so check
+`is_valid` after reading and before acting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTINUE = 1
 
 _READ_MEMORY = {"x86_64": 310, "aarch64": 270}
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
-#: Names a single thread, since Linux 6.9. A thread may have a table of descriptors of its own.
+#: Opens a single thread, since Linux 6.9. A thread may have its own table of descriptors.
 _PIDFD_THREAD = os.O_EXCL
 _PAGE_BYTES = 4096
 
@@ -32,14 +32,14 @@ class Notice:
 
     def __init__(self, id_: int, pid: int, number: int, arguments: tuple[int, ...]) -> None:
         self.id = id_
-        #: The thread that made the call, as this process numbers it.
+        #: The calling thread, in this process's pid namespace.
         self.pid = pid
         self.number = number
         self.arguments = arguments
 
 
 class Notifier:
-    """The descriptor on which the kernel asks."""
+    """The descriptor of the kernel's notifications."""
 
     def __init__(self, listener: int) -> None:
         self._listener = listener
@@ -48,7 +48,7 @@ class Notifier:
         return self._listener
 
     def receive(self) -> Notice | None:
-        """The next call; None if its process has ended or was interrupted meanwhile."""
+        """The next call; None if its process has just ended or was interrupted."""
         question = bytearray(_NOTICE.size)
         try:
             fcntl.ioctl(self._listener, _RECEIVE, question, True)
@@ -60,7 +60,7 @@ class Notifier:
         return Notice(id_, pid, number, tuple(arguments))
 
     def is_valid(self, notice: Notice) -> bool:
-        """Whether the call still waits, so that its thread's number has not been given to another."""
+        """Whether the call still waits, and its thread's pid is therefore still the same thread's."""
         try:
             fcntl.ioctl(self._listener, _IS_VALID, notice.id.to_bytes(8, "little"))
         except OSError:
@@ -72,19 +72,19 @@ class Notifier:
             raise kernel.failure(errno.ESRCH)
 
     def reply(self, notice: Notice, error: int = 0, result: int = 0) -> bool:
-        """The call returns that result, or fails with that error. Tells whether it still waited for that."""
+        """Has the call return that result, or fail with that error. Returns whether it still waited."""
         return self._send(_ANSWER.pack(notice.id, result, -error, 0))
 
     def let_through(self, notice: Notice) -> None:
-        """The kernel carries the call out itself, with whatever its arguments refer to by then."""
+        """Has the kernel carry out the call, with whatever its arguments refer to by then."""
         self._send(_ANSWER.pack(notice.id, 0, 0, _CONTINUE))
 
     def reply_with_descriptor(self, notice: Notice, descriptor: int, flags: int = 0) -> None:
-        """The call returns a copy of that descriptor. Raises where the kernel cannot do that (before Linux 5.9)."""
+        """Has the call return a copy of that descriptor. Raises OSError before Linux 5.9."""
         addition = bytearray(_ADDITION.pack(notice.id, 0, descriptor, 0, flags))
         while True:
-            # Not in one step with the answer (SECCOMP_ADDFD_FLAG_SEND): a signal that comes here in the middle of that
-            # makes the call return 0, which is a descriptor as well.
+            # Not in one step with the answer (SECCOMP_ADDFD_FLAG_SEND): a signal to this process would make the call
+            # return 0, which is a descriptor as well.
             try:
                 number = fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, addition, True)
                 break
@@ -96,7 +96,7 @@ class Notifier:
         try:
             fcntl.ioctl(self._listener, _SEND, answer)
         except OSError as error:
-            # The process was interrupted, or has ended; or a child has answered already.
+            # The process was interrupted or has ended, or a child has answered already.
             if error.errno not in (errno.ENOENT, errno.EINPROGRESS):
                 raise
             return False
@@ -104,14 +104,14 @@ class Notifier:
 
 
 def copy_descriptor(thread: int, descriptor: int) -> int:
-    """A descriptor of another thread, as one of ours."""
+    """Copies a descriptor of another thread."""
     try:
         process = kernel.syscall(_PIDFD_OPEN, thread, _PIDFD_THREAD)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        # Before Linux 6.9: of the threads of a process, the first is asked. What it has at that number is acted upon,
-        # so a thread with a table of its own gains nothing.
+        # Before Linux 6.9 only the first thread can be opened. The call is made on that thread's descriptor, so others
+        # gain nothing by a table of their own.
         process = kernel.syscall(_PIDFD_OPEN, int(status_of(thread, "Tgid")), 0)
     try:
         return kernel.syscall(_PIDFD_GETFD, process, descriptor, 0)
@@ -120,7 +120,7 @@ def copy_descriptor(thread: int, descriptor: int) -> int:
 
 
 def status_of(thread: int, name: str) -> str:
-    """A line of /proc/PID/status. Raises if there is none: a thread that ends loses some of them before its number."""
+    """A line of /proc/PID/status. Raises OSError without it: a thread that ends loses some lines before its pid."""
     with open("/proc/%d/status" % thread, encoding="ascii", errors="replace") as lines:
         for line in lines:
             if line.startswith(name + ":"):
@@ -129,7 +129,7 @@ def status_of(thread: int, name: str) -> str:
 
 
 def read_memory(pid: int, at: int, size: int) -> bytes:
-    """Memory of another process. Raises if that is not all mapped."""
+    """Reads memory of another process. Raises OSError if it is not all mapped."""
     if size == 0:
         return b""
     held = kernel.hold(bytes(size))
@@ -141,23 +141,23 @@ def read_memory(pid: int, at: int, size: int) -> bytes:
 
 
 def read_text(pid: int, at: int, most: int) -> bytes:
-    """A string of another process, without the zero that ends it. Raises if it is longer than `most`."""
+    """Reads a string of another process. Raises OSError if it is longer than `most`."""
     text = b""
     while b"\0" not in text:
         if len(text) > most:
             raise kernel.failure(errno.ENAMETOOLONG)
-        # Never across the end of a page: the next may not be there.
+        # Never across the end of a page: the next may not be mapped.
         start = at + len(text)
         text += read_memory(pid, start, min(most + 1, _PAGE_BYTES - start % _PAGE_BYTES))
     return text.partition(b"\0")[0]
 
 
-#: Longer than any path that is meant.
+#: More than the path of any thread's name.
 _PATH_BYTES = 64
 
 
 def answer_open(notifier: Notifier, notice: Notice) -> None:
-    """Opens a thread's name for its process; everything else is left to the kernel and to Landlock."""
+    """Opens a thread's name for its process, and leaves everything else to the kernel and to Landlock."""
     try:
         opened = _open(notifier, notice)
     except (OSError, KeyError):
@@ -178,7 +178,7 @@ def _open(notifier: Notifier, notice: Notice) -> int | None:
     parts = read_text(notice.pid, path_at, _PATH_BYTES).decode("ascii", "replace").split("/")
     if len(parts) != 6 or parts[:2] != ["", "proc"] or parts[3::2] != ["task", "comm"]:
         return None
-    # In a pid namespace of its own, a process has a second number, which comes last.
+    # The last number is that in the innermost pid namespace.
     process = status_of(notice.pid, "NStgid").split()[-1]
     if parts[2] not in ("self", process) or not parts[4].isdecimal():
         return None

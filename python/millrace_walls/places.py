@@ -1,4 +1,4 @@
-"""Which places of the host an app sees: what every program needs, its interpreter, and what is its own."""
+"""The files of the host that an app sees: what every program needs, its interpreter, and its own."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from .plan import Plan
 
 #: Programs and libraries of the host.
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
-#: Of the host's settings: names, addresses, certificates, time, fonts. Nothing that holds a secret.
+#: In /etc: names, addresses, certificates, time, fonts. Nothing that holds a secret.
 _SETTINGS = (
     *("alternatives", "ca-certificates", "crypto-policies", "fonts", "gai.conf", "group", "host.conf", "hosts"),
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "OpenCL"),
     *("os-release", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl/cert.pem", "ssl/certs"),
     *("ssl/openssl.cnf", "timezone", "vulkan"),
-    # Which system it is: pip asks, and takes a file that is there and cannot be read for an error.
+    # For pip, which fails if one of these exists and cannot be read.
     *("alpine-release", "debian_version", "lsb-release", "redhat-release", "system-release"),
 )
-#: What the kernel tells of processors, cards and limits; not its tracing, nor its firmware.
+#: In /sys: processors, cards and limits, but neither tracing nor firmware.
 _KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", "module")
 KERNEL_FOLDERS = tuple("/sys/" + name for name in _KERNEL)
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-#: Names of cards begin like this: NVIDIA's, AMD's, those that draw, other accelerators.
+#: Prefixes of the names of cards: NVIDIA's, AMD's, graphics, other accelerators.
 _CARDS = ("nvidia", "kfd", "dri", "accel")
-#: What an interpreter has in the folder above its `bin`.
+#: An interpreter's files beside its `bin`.
 _OF_A_PREFIX = ("pyvenv.cfg", "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "etc")
 #: The same in a home directory, or in its `.local`, where `share` and `etc` are the user's.
 _OF_A_HOME = ("pyvenv.cfg", "bin", "lib", "lib64", "include")
-#: By these a home directory is known. Not by the list of users: that may be on another machine.
+#: Marks of a home directory. The list of users may be on another machine.
 _AT_HOME = (".bashrc", ".cache", ".config", ".local", ".profile", ".ssh")
 _SETTINGS_BYTES = 64 * 1024
 
@@ -37,7 +37,7 @@ _MAX_LINKS = 40
 
 
 class Places:
-    """What the app of a plan sees: real paths, and the links that lead to them."""
+    """The places that the app of a plan sees: real paths, and the links that lead to them."""
 
     def __init__(self, plan: Plan) -> None:
         self.links: dict[str, str] = {}
@@ -47,7 +47,7 @@ class Places:
         self.bundle = _follow(plan.bundle, self.links)
         self.storage = plan.storage and _follow(plan.storage, self.links)
         self.scratch = _follow(plan.scratch, self.links)
-        #: Folders whose files it may change for good.
+        #: Folders whose changes outlive the app.
         self.write = [_follow(path, self.links) for path in (*plan.writes, *([plan.storage] if plan.storage else []))]
         names = os.listdir("/dev")
         self.devices = ["/dev/" + name for name in names if name in _DEVICES or name.startswith(_CARDS)]
@@ -55,10 +55,10 @@ class Places:
 
 
 def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
-    """Raises if that would show it what belongs to others."""
+    """The readable paths. Raises ValueError if they include the data directory, which holds everyone's files."""
     data_dir = _follow(plan.data_dir, links)
     settings = ("/etc/" + name for name in _SETTINGS)
-    # The keeper's own has the installers.
+    # The installers come with the keeper's own interpreter.
     interpreters = [plan.interpreter or sys.executable, sys.executable]
     around = [each for path in interpreters for each in _around(path, links)]
     _note_links(plan, {_follow(path, {}) for path in interpreters}, links)
@@ -68,7 +68,7 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
     for path in read:
         if is_within(data_dir, path):
             raise ValueError("the data directory %s is in %s, which apps may read: move it" % (data_dir, path))
-    # Devices, and what the kernel tells, an app has of its own.
+    # An app has its own /dev, /proc and /sys.
     shown = (
         path for path in dict.fromkeys(read) if not any(is_within(path, each) for each in ("/dev", "/proc", "/sys"))
     )
@@ -76,9 +76,8 @@ def _readable(plan: Plan, links: dict[str, str]) -> list[str]:
 
 
 def _note_links(plan: Plan, interpreters: set[str], links: dict[str, str]) -> None:
-    """The links by which an environment leads to its interpreter: Python looks for its library beside one of them.
-
-    An environment may have been changed by its app, to see what is around something else: that is not followed.
+    """Notes the links from an environment to its interpreter: Python looks for its library beside one of them. A link
+    that leads anywhere else is not followed: the app may have changed its environment.
     """
     found: dict[str, str] = {}
     if _follow(plan.program, found) in interpreters:
@@ -89,24 +88,24 @@ def _note_links(plan: Plan, interpreters: set[str], links: dict[str, str]) -> No
             if _follow(os.path.join(plan.environment, "bin", "python"), found) in interpreters:
                 links.update(found)
         except OSError:
-            pass  # Its links lead in a circle. The program may be one that does without.
+            pass  # A circle of links. The program may not need the environment's interpreter.
 
 
 def _around(interpreter: str, links: dict[str, str]) -> list[str]:
-    """An interpreter of the host, and what it needs that is around it. The service has chosen it, and no app has."""
+    """An interpreter of the host, which the service has chosen, and the files around it that it needs."""
     real = _follow(interpreter, links)
     folders = [os.path.dirname(real)]
-    # One of a virtual environment has its library elsewhere. It may be a copy, which no link leads away from.
+    # In a virtual environment the interpreter may be a copy, without a link to the folder of its library.
     home = home_of(os.path.dirname(os.path.dirname(interpreter)))
     if home is not None:
         folders += [os.path.dirname(interpreter), _follow(home, links)]
-    # Only there is what is beside it Python's.
+    # Only beside a folder `bin` are Python's own files.
     prefixes = [prefix for prefix, name in map(os.path.split, folders) if name == "bin" and prefix != "/"]
     return [real, *(os.path.join(prefix, name) for prefix in prefixes for name in _names_in(prefix))]
 
 
 def home_of(environment: str) -> str | None:
-    """The folder of the interpreter that a virtual environment was made with; None for what is none."""
+    """The folder of the interpreter that made a virtual environment; None if this is no environment."""
     try:
         with open(os.path.join(environment, "pyvenv.cfg"), encoding="utf-8", errors="surrogateescape") as settings:
             lines = settings.read(_SETTINGS_BYTES).split("\n")
@@ -122,12 +121,12 @@ def _names_in(prefix: str) -> tuple[str, ...]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a path is a folder or below it; both are real."""
+    """Whether a path is a folder or below it; both must be real paths."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _follow(path: str, links: dict[str, str]) -> str:
-    """The real path; every link on the way is noted, as it is needed wherever the path is used."""
+    """The real path. Notes every link on the way: the path works only with them."""
     here = ""
     parts = path.split("/")
     followed = 0
@@ -158,7 +157,7 @@ _REMEDY = "install it where every user may read it, such as in /opt, or open tha
 
 
 class Interpreter:
-    """A Python of the host, and the files that it cannot start without, as seen from outside the walls."""
+    """A Python of the host, and the files without which it cannot start."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -166,16 +165,19 @@ class Interpreter:
         self._library = _library(self._program, path)
 
     def why_not(self) -> str | None:
-        """Why this process, as it is now, cannot run it; None where nothing is known against it."""
+        """Why this process cannot run it at the moment; None if no reason is known."""
         why = None if os.access(self._program, os.X_OK) else _obstacle(self._program, os.X_OK)
-        if why is None and self._library is not None and not _is_readable(self._library):
-            why = _obstacle(self._library, os.R_OK)
+        if why is None and self._library is not None:
+            try:
+                os.close(os.open(self._library, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError:
+                why = _obstacle(self._library, os.R_OK)
         return why and "its Python, %s, is out of its reach: %s" % (self._path, why)
 
 
 def _library(program: str, path: str) -> str | None:
-    """The first file of its library that it reads; None if that is not where it usually is."""
-    # A copy in a virtual environment has the library of the Python that the environment was made with.
+    """The first file that it reads of its library; None if that is not in its usual place."""
+    # A copy in a virtual environment uses the library of the original.
     home = home_of(os.path.dirname(os.path.dirname(path)))
     for folder in (os.path.dirname(program), home or ""):
         for lib in ("lib", "lib64"):
@@ -185,16 +187,8 @@ def _library(program: str, path: str) -> str | None:
     return None
 
 
-def _is_readable(path: str) -> bool:
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
-
-
 def _obstacle(path: str, needed: int) -> str:
-    """What keeps this process from a file: the first on the way whose mode does, or else the walls."""
+    """Why a file is out of reach: the mode of the first folder on the way that forbids it, or else the walls."""
     here = "/"
     for part in path.split("/")[1:]:
         if not os.access(here, os.X_OK):

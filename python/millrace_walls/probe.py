@@ -1,4 +1,4 @@
-"""Which rungs this host gives, found out by trying each: a process raises its walls and runs into them."""
+"""Finds out which levels this host supports: a process raises the walls of each and tries to break out."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ from typing import Any, Callable, NoReturn
 from . import kernel, landlock, probe_network, walls
 from .plan import Plan
 
-_RUNGS = ("process", "landlock", "userns", "uid")
-_OWN = ("bundle", "storage", "scratch")
+_LEVELS = ("process", "landlock", "userns", "uid")
 _PTRACE = {"x86_64": 101, "aarch64": 117}
-#: What every app needs of its interpreter: its own standard library, and libraries of the host that it is linked to.
+#: Needs the interpreter's own standard library, and the host's libraries that it is linked to.
 _NEEDED = """import ctypes, json, os, socket, subprocess, sys, threading
 if os.__file__ != sys.argv[1]:
     sys.exit("it finds its library at %s instead of %s" % (os.__file__, sys.argv[1]))"""
-#: For less than all of a sentence on one line.
 _MAX_BYTES = 1000
 
 
 def main() -> None:
-    """Reads from stdin: a folder of its own, the data directory, the harness, what apps may read, a user for `uid`.
-
-    Says why each rung fails, or null.
+    """Reads from stdin: a folder, the data directory, the harness, what apps may read, a user for `uid`. Prints why a
+    level fails, or null, for each.
     """
     asked = json.loads(sys.stdin.buffer.readline())
-    print(json.dumps({rung: why_not(rung, asked) for rung in _RUNGS}))
+    print(json.dumps({level: why_not(level, asked) for level in _LEVELS}))
 
 
-def why_not(rung: str, asked: dict[str, Any]) -> str | None:
-    """Why this host does not give a rung; None where it does."""
-    folder: str = asked["folder"]
-    with open(os.path.join(folder, "hidden"), "w", encoding="ascii"):
+def why_not(level: str, asked: dict[str, Any]) -> str | None:
+    """Why this host does not support a level; None if it does."""
+    hidden = os.path.join(asked["folder"], "hidden")
+    with open(hidden, "w", encoding="ascii"):
         pass
-    for name in _OWN:
-        os.makedirs(os.path.join(folder, rung, name), 0o700)
-    fields = {"rung": rung, "network": "false", "program": sys.executable, "user": asked["user"]}
-    places = {name: os.path.join(folder, rung, name) for name in _OWN}
-    host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}
-    plan = Plan([*{**fields, **places, **host}.items(), *(("read", each) for each in asked["reads"])])
+    plan = plan_in(os.path.join(asked["folder"], level), {**asked, "level": level})
     known = landlock.version()
-    # Without scopes an app could signal the service; a view of its own keeps it from that as well.
-    if rung == "landlock" and 0 < known < landlock.SCOPES_SINCE:
+    # Without scopes an app could signal the service, unless it has its own view of the machine.
+    if level == "landlock" and 0 < known < landlock.SCOPES_SINCE:
         return "Landlock has version %d here, and %d is needed" % (known, landlock.SCOPES_SINCE)
-    if plan.user is not None:
-        why = _why_no_users(plan.user, [places[name] for name in _OWN])
-        if why is not None:
-            return why
-    return _told_by_child(lambda: walls.fork(plan), lambda: _run_into(plan, os.path.join(folder, "hidden")))
-
-
-def _why_no_users(user: int, folders: list[str]) -> str | None:
-    """Why this process cannot give folders to another user; null if it has just done so."""
-    if os.geteuid() != 0:
+    if plan.user is not None and os.geteuid() != 0:
         return "the service does not run as root"
     try:
-        for folder in folders:
-            os.chown(folder, user, user)
+        give_folders(plan)
     except OSError as error:
-        # Neither can be told from the other: in a container's namespace most numbers name nobody.
-        return "root cannot give a folder to user %d here: %s" % (user, error.strerror)
-    return None
+        # In a container's user namespace most numbers are not mapped.
+        return "root cannot give a folder to user %d here: %s" % (plan.user or 0, error.strerror)
+    return _told_by_child(lambda: walls.fork(plan), lambda: _run_into(plan, hidden))
+
+
+def plan_in(folder: str, asked: dict[str, Any], *more: tuple[str, str]) -> Plan:
+    """A plan for Python itself, with new folders for what an app writes."""
+    fields = {"network": "false", "program": sys.executable}
+    asked_fields = {name: asked[name] for name in ("level", "user", "harness", "data_dir")}
+    places = {name: os.path.join(folder, name) for name in ("bundle", "storage", "scratch")}
+    for place in places.values():
+        os.makedirs(place, 0o700)
+    reads = (("read", each) for each in asked["reads"])
+    return Plan([*{**fields, **asked_fields, **places}.items(), *reads, *more])
+
+
+def give_folders(plan: Plan) -> None:
+    """Gives the folders of such a plan to its user, if it has one."""
+    if plan.user is not None:
+        for folder in (plan.bundle, plan.storage or "", plan.scratch):
+            os.chown(folder, plan.user, plan.user)
 
 
 def _is_only(user: int, folder: str) -> bool:
-    """Whether this process is that user's, stays it, and writes what is the user's."""
+    """Whether this process belongs to that user alone, for good, and can write to the user's folder."""
     ids = {*os.getresuid(), *os.getresgid(), *os.getgroups()}
     try:
         os.setuid(0)
@@ -97,14 +97,14 @@ def _tell(tell: int, attempt: Callable[[], str]) -> NoReturn:
     try:
         why = attempt()
         code = 0
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is why
+    except Exception as error:  # noqa: BLE001 - any error is the reason
         why = str(error) or type(error).__name__
     os.write(tell, why.encode()[:_MAX_BYTES])
     os._exit(code)
 
 
 def _run_into(plan: Plan, hidden: str) -> str:
-    """Raises the walls, then tries what they are for; empty if they hold."""
+    """Raises the walls, then tries to break out; empty if they hold."""
     walls.raise_around(plan)
     try:
         kernel.syscall(_PTRACE[kernel.MACHINE], 0, 0, 0, 0)
@@ -115,7 +115,7 @@ def _run_into(plan: Plan, hidden: str) -> str:
         return "the filter of system calls lets one through that it should refuse"
     if plan.user is not None and not _is_only(plan.user, plan.storage or ""):
         return "a process that became another user is not that user alone"
-    if plan.rung != "process":
+    if plan.level != "process":
         try:
             os.close(os.open(hidden, os.O_RDONLY))
         except (PermissionError, FileNotFoundError):
@@ -126,7 +126,7 @@ def _run_into(plan: Plan, hidden: str) -> str:
 
 
 def _start_interpreter(program: str) -> str:
-    """Starts what apps run on, which may need files that they cannot see; empty if it runs."""
+    """Starts the interpreter, which may need files that apps do not see; empty if it runs."""
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -142,25 +142,27 @@ def _start_interpreter(program: str) -> str:
     return "" if status == 0 else "%s does not run behind it: %s" % (program, complaint or "status %d" % status)
 
 
-#: From the strongest. To give each project a user takes a service that knows all of them.
-_SEAT_RUNGS = ("userns", "landlock", "process")
+#: Strongest first. Without `uid`: only a service knows the users of all projects.
+_SEAT_LEVELS = ("userns", "landlock", "process")
 
 
 def main_in_seat() -> None:
-    """Reads what `probe` reads. Says the rung or null, why none above it holds, and why connections are not judged."""
+    """Reads what `main` reads. Prints the strongest level or null, why higher ones fail, and why connections are not
+    judged.
+    """
     asked = json.loads(sys.stdin.buffer.readline())
     reasons: dict[str, str] = {}
-    for rung in _SEAT_RUNGS:
-        why = why_not(rung, asked)
+    for level in _SEAT_LEVELS:
+        why = why_not(level, asked)
         if why is None:
-            print(json.dumps({"rung": rung, "reasons": reasons, "gap": _gap(rung, asked)}))
+            print(json.dumps({"level": level, "reasons": reasons, "gap": _gap(level, asked)}))
             return
-        reasons[rung] = why
-    print(json.dumps({"rung": None, "reasons": reasons, "gap": "the app lives behind no walls"}))
+        reasons[level] = why
+    print(json.dumps({"level": None, "reasons": reasons, "gap": "the app lives behind no walls"}))
 
 
-def _gap(rung: str, asked: dict[str, str]) -> str | None:
+def _gap(level: str, asked: dict[str, str]) -> str | None:
     folder = os.path.join(asked["folder"], "network")
     os.mkdir(folder, 0o700)
-    why = probe_network.outcome({**asked, "folder": folder, "rung": rung})
+    why = probe_network.outcome({**asked, "folder": folder, "level": level})
     return None if why == "judged" else why

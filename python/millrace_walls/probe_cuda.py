@@ -1,4 +1,4 @@
-"""Starts CUDA behind the walls of this host, and finds out which wall stops it if it does not start."""
+"""Starts CUDA behind the walls of this host, and finds out which wall stops it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 
 from . import walls
 from .plan import Plan
+from .probe import give_folders, plan_in
 
-#: Without a package: what every framework does first. The last line that it prints says how it went.
+#: What every framework does first. The last line that it prints is the outcome.
 PROGRAM = """
 import ctypes, sys
 try:
@@ -35,24 +36,26 @@ print("started")
 """
 _STARTED = "started"
 _MAX_BYTES = 4096
-_OWN = ("bundle", "storage", "scratch")
 
 
 def main() -> None:
     """Reads from stdin what `probe` reads, a level, whether the kernel can ask the keeper, and variables of apps.
 
-    Says why CUDA does not start outside the walls, why not behind them, and which wall does that; null for what holds.
+    Prints why CUDA does not start without walls and behind them, or null, and which walls are in the way.
     """
     asked = json.loads(sys.stdin.buffer.readline())
-    bare = _told(asked, {**asked, "rung": "process"}, frozenset())
-    walled = _told(asked, asked, walls.EVERY) if bare is None and asked["rung"] else None
+    bare = _told(asked, {**asked, "level": "process"}, frozenset())
+    walled = _told(asked, asked, walls.EVERY) if bare is None and asked["level"] else None
     culprits = [name for name in sorted(walls.EVERY) if _told(asked, asked, frozenset({name}))] if walled else []
     print(json.dumps({"bare": bare, "walled": walled, "walls": culprits}))
 
 
 def _told(asked: dict[str, Any], host: dict[str, Any], raised: frozenset[str]) -> str | None:
     """Why CUDA does not start behind those walls; None if it does."""
-    plan = _plan(host, os.path.join(asked["folder"], "-".join(["cuda", *sorted(raised)])))
+    more = [("notifier", "true")] if asked["has_notifier"] else []
+    plan = plan_in(os.path.join(asked["folder"], "-".join(["cuda", *sorted(raised)])), host, *more)
+    give_folders(plan)
+    plan.variables.update(asked["variables"], HOME=plan.scratch, TMPDIR=plan.scratch)
     heard, told = socket.socketpair()
     printed, prints = os.pipe()
     child = walls.fork(plan) if "namespaces" in raised else os.fork()
@@ -69,21 +72,6 @@ def _told(asked: dict[str, Any], host: dict[str, Any], raised: frozenset[str]) -
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     return None if said == _STARTED else said or "the process that tried it ended without a word"
-
-
-def _plan(asked: dict[str, Any], folder: str) -> Plan:
-    fields = {"rung": asked["rung"], "network": "false", "program": sys.executable, "user": asked["user"]}
-    if asked["has_notifier"]:
-        fields["notifier"] = "true"
-    host = {"harness": asked["harness"], "data_dir": asked["data_dir"]}
-    places = {name: os.path.join(folder, name) for name in _OWN}
-    plan = Plan([*{**fields, **places, **host}.items(), *(("read", each) for each in asked["reads"])])
-    for place in places.values():
-        os.makedirs(place, 0o700)
-        if plan.user is not None:
-            os.chown(place, plan.user, plan.user)
-    plan.variables.update(asked["variables"], HOME=plan.scratch, TMPDIR=plan.scratch)
-    return plan
 
 
 def _start(plan: Plan, raised: frozenset[str], told: socket.socket, prints: int) -> None:

@@ -1,4 +1,4 @@
-"""Whether connections can be judged on this host: an app's process makes one that is permitted, and one that is not."""
+"""Finds out whether connections can be judged on this host, by a permitted one and a denied one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ _PERMITTED, _DENIED = "127.0.0.1", "127.0.0.2"
 
 
 def main() -> None:
-    """Reads from stdin: a rung, a folder of its own, the data directory, the harness, a user of the range for projects.
-
-    Says "judged", or why not.
-    """
+    """Reads from stdin a level, a folder, the data directory, the harness, a user; prints "judged", or why not."""
     print(outcome(json.loads(sys.stdin.buffer.readline())))
 
 
@@ -33,7 +30,7 @@ def outcome(asked: dict[str, str]) -> str:
 
 def _outcome(asked: dict[str, str]) -> str:
     folder = asked["folder"]
-    fields = {"rung": asked["rung"], "network": "true", "home": "", "program": sys.executable, "order": ""}
+    fields = {"level": asked["level"], "network": "true", "home": "", "program": sys.executable, "order": ""}
     places = {"bundle": folder, "storage": folder, "scratch": folder, "harness": asked["harness"]}
     rules = {"management_port": "0", "denied": _DENIED + "/32"}
     plan = Plan({**fields, **places, **rules, "data_dir": asked["data_dir"], "user": asked["user"]}.items())
@@ -49,18 +46,21 @@ def _outcome(asked: dict[str, str]) -> str:
         try:
             return _keep(plan, heard)
         finally:
-            # If nobody answers it, it waits for ever.
+            # Without an answer it would wait forever.
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
 
 def _try(plan: Plan, told: socket.socket, port: int) -> None:
-    """Raises the walls, hands over, and says how both connections ended."""
+    """Raises the walls, sends the notifier's descriptor, then how both connections ended."""
     said = "the process that tried it failed"
     try:
         listener = walls.raise_around(plan)
         socket.send_fds(told, [b"\n"], [listener] if listener is not None else [])
-        ends = [_end_of(address, port) for address in (_PERMITTED, _DENIED)]
+        ends: list[int] = []
+        for address in (_PERMITTED, _DENIED):
+            with socket.socket() as connection:
+                ends.append(connection.connect_ex((address, port)))
         said = "judged" if ends == [0, errno.EACCES] else "connections end with the errors %d and %d" % tuple(ends)
     except OSError as error:
         said = str(error.strerror)
@@ -69,13 +69,8 @@ def _try(plan: Plan, told: socket.socket, port: int) -> None:
         os._exit(0)
 
 
-def _end_of(address: str, port: int) -> int:
-    with socket.socket() as connection:
-        return connection.connect_ex((address, port))
-
-
 def _keep(plan: Plan, heard: socket.socket) -> str:
-    """Answers the two connections; what the child says last is the outcome."""
+    """Answers the two connections; returns the child's last message."""
     with heard:
         said, descriptors, _, _ = socket.recv_fds(heard, 1000, 1, socket.MSG_CMSG_CLOEXEC)
         if not descriptors:

@@ -1,8 +1,8 @@
 """The port of an app's own server, which may be written in its code.
 
-Each replica has a port of its own, which it finds in the variable `PORT`. A server that ignores `PORT` binds the port
-that its configuration declares, as every other replica of it does. So the declared port stands for the replica's own:
-a bind to it takes the replica's own port, and a connection to it on this machine leads there.
+Each replica has its own port, in the `PORT` variable. A server that ignores that binds the port that its configuration
+declares, as do all its replicas. So a bind to the declared port takes the replica's own port instead, and a connection
+to it on this machine leads there.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ _STDERR = 2
 
 
 class AppLog:
-    """The app's stderr: the one that its agent starts with, or either end of the pipe that it is."""
+    """The app's stderr: the agent's own, or either end of a pipe."""
 
     def __init__(self, output: int = _STDERR) -> None:
         self._output = os.dup(output)
 
     def tell(self, text: str) -> None:
-        """Adds a line. It is lost where there is no room: the app can fill the log, and the keeper must not wait.
-
-        The descriptor's flags are shared with the app, so they stay as they are.
+        """Adds a line, or drops it if there is no room: the app can fill the log, and the keeper must not wait. The
+        descriptor's flags are shared with the app, so they must not change.
         """
         line = ("[millrace] %s\n" % text).encode()
         try:
@@ -48,12 +47,12 @@ _BOTH = (
     "cannot listen on PORT (%d): the server already listens on %d, which stands for the same port. "
     "Set runtime.custom.port to a port that the server does not use"
 )
-#: Ports of which it is told that they are in use: a program may try one after the other until one is free.
+#: How many ports in use are reported: a program may try one after the other.
 _MAX_TOLD = 4
 
 
 class ServerPort:
-    """The two numbers of one replica's port. `own` is 0 for an app that is no server: then nothing is replaced."""
+    """The two numbers of a replica's port. `own` is 0 for an app that is no server: then nothing is replaced."""
 
     def __init__(self, declared: int, own: int, log: AppLog | None) -> None:
         self._log = log
@@ -61,7 +60,7 @@ class ServerPort:
         self._own = own
         #: Which of the two numbers the app bound first; 0 until then.
         self._first = 0
-        #: The app listens on its own port by number and on the declared one besides: then those are two ports.
+        #: The app has bound its own port and then the declared one: those are two different ports then.
         self._is_apart = False
         self._told: set[int] = set()
 
@@ -72,17 +71,17 @@ class ServerPort:
         return self._own if self._is_declared(port) and self._first != self._own else port
 
     def to_connect(self, port: int) -> int:
-        """The port that a connection to this one, on this machine, leads to."""
+        """The port to which a connection on this machine leads."""
         return self._own if self._is_declared(port) and not self._is_apart else port
 
     def note_bound(self, port: int) -> None:
-        """The app has bound this port, as it named it."""
+        """Notes that the app has bound the port that it asked for."""
         if self._is_declared(port) or port == self._own:
             self._first = self._first or port
             self._is_apart = self._is_apart or (self._first == self._own and self._is_declared(port))
 
     def note_in_use(self, port: int) -> None:
-        """The app could not bind this port, as it named it: tells the reader of its log what to do."""
+        """Logs what to do about a port that the app could not bind."""
         if self._log is None or self.to_bind(port) != port or port in self._told or len(self._told) >= _MAX_TOLD:
             return
         self._told.add(port)

@@ -1,12 +1,12 @@
-"""Binds and connects an app's unix sockets in its place, where neither namespaces nor Landlock keep it from others'.
+"""Binds and connects an app's unix sockets in its place, where neither namespaces nor Landlock protect those of others.
 
-Names without a path (abstract ones) get a prefix of the app's own, so that it reaches its own sockets and no others.
-Paths lead to what the app itself sees, if it has a view of its own; else, behind Landlock, to its scratch folder alone,
-into which no other program's socket can be linked. A short-lived child of the keeper enters the app's namespaces,
-becomes its user and makes the call on a copy of the app's descriptor. It may block there without holding up anything.
+Abstract names get a prefix of the app's own, so that it reaches only its own sockets. Paths lead to what the app sees,
+if it has its own view; otherwise, behind Landlock, only to its scratch folder, into which no other program's socket can
+be linked. A short-lived child of the keeper enters the app's namespaces, becomes its user and makes the call on a copy
+of the app's descriptor, where it may block.
 
-A datagram socket names a receiver with each message, which is not asked about. In a view of its own an app gets them
-from a network namespace of its own, where no other program's names exist.
+A datagram socket names a receiver with each message, without a call that could be judged. An app with its own view gets
+such sockets from its own network namespace, which has no other program's names.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _OPENAT2 = 437
 #: RESOLVE_NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH.
 _STRICTLY_BELOW = 0x01 | 0x02 | 0x04 | 0x08
 _FAMILY = struct.Struct("=H")
-#: The most that fits into a name of a unix socket, after its family.
+#: The longest name of a unix socket, after its family.
 _NAME_BYTES = 108
 _HASH_BYTES = 16
-#: Calls on their way at once. Each has a process, for as long as its connection waits for room at the other end.
+#: Calls in progress at once. Each has a process while its connection waits for room in the listener's queue.
 _MAX_WAITING = 64
 #: How often the keeper looks for calls whose process no longer waits.
 _SWEEP_SECONDS = 1.0
@@ -49,30 +49,30 @@ class UnixSockets:
         self._notifier = notifier
         self._user = plan.user
         self._has_namespaces = plan.has_namespaces
-        #: The app has asked for the sockets of other programs (`unix_sockets = true`): every name means what it says.
+        #: The app may use the sockets of other programs (`unix_sockets = true`): names stay as they are.
         self._reaches_others = plan.unix_sockets and not plan.has_namespaces
-        #: Where its paths may lead, if not everywhere in its view: one folder, by the names that it has.
-        own = plan.scratch if plan.rung == "landlock" and not plan.unix_sockets else None
+        #: The folder that its paths may lead to, by all its names; empty for everywhere in its view.
+        own = plan.scratch if plan.level == "landlock" and not plan.unix_sockets else None
         self._own_folders = [] if own is None else [own, os.path.realpath(own)]
         self._prefix = b"millrace-%s-" % os.urandom(4).hex().encode()
         #: The network namespace of its datagram sockets, once there is one.
         self._network: int | None = None
-        #: Calls on their way, with a descriptor of the process that makes each.
+        #: Calls in progress, each with a descriptor of its process.
         self._waiting: dict[Notice, int] = {}
         self._swept_at = 0.0
 
     def answer(self, notice: Notice, connection: socket.socket, name: bytes, is_bind: bool) -> None:
-        """Begins the call. Raises what it is to fail with."""
+        """Begins the call, or raises its error."""
         if len(self._waiting) >= _MAX_WAITING:
             self._forget_ended()
         if len(self._waiting) >= _MAX_WAITING:
             raise kernel.failure(errno.EAGAIN)
         place = _Place(notice.pid, self._has_namespaces)
         try:
-            # The names of datagram sockets are in a namespace of the app's own.
+            # The names of its datagram sockets are in the app's own network namespace.
             is_apart = connection.type == socket.SOCK_DGRAM and self._has_namespaces
             meant = name if is_apart else self._meant(place, name, is_bind)
-            # Until here, the process could have ended and its number be another's.
+            # Until here, the process could have ended and its pid be in use again.
             self._notifier.require_valid(notice)
             keeper = os.getpid()
             child = os.fork()
@@ -83,7 +83,7 @@ class UnixSockets:
         self._waiting[notice] = os.pidfd_open(child)
 
     def answer_socket(self, notice: Notice) -> None:
-        """Gives the app a datagram socket. Raises what the call is to fail with."""
+        """Gives the app a datagram socket, or raises the call's error."""
         kind = notice.arguments[1] & 0xFFFFFFFF
         space = _users_of(notice.pid)
         heard, told = socket.socketpair()
@@ -146,12 +146,12 @@ class UnixSockets:
             del self._waiting[notice]
 
     def _meant(self, place: _Place, name: bytes, is_bind: bool) -> bytes:
-        """The name that the kernel is to be given. Raises if the app may not use this one."""
+        """The name to use for the one that the app gave. Raises OSError if the app may not use that."""
         if name[: _FAMILY.size] != _FAMILY.pack(socket.AF_UNIX) or self._reaches_others:
             return name
         path = name[_FAMILY.size :]
         if not path:
-            # The kernel would choose a name, which other apps could connect to.
+            # The kernel would choose a name that other apps could connect to.
             return self._private(os.urandom(_HASH_BYTES).hex().encode()) if is_bind else name
         if path[0] == 0:
             return self._private(path[1:])
@@ -160,19 +160,19 @@ class UnixSockets:
         full = place.absolute(path.partition(b"\0")[0])
         folder = next((each for each in self._own_folders if full.startswith(each + "/")), None)
         if folder is not None:
-            # Only the name that it was bound by is told to others, so this one must stay as it is.
+            # Others see the name that a socket was bound by, so that must stay as it is.
             return name if is_bind else _FAMILY.pack(socket.AF_UNIX) + place.below(folder, full[len(folder) + 1 :])
         if not is_bind and not os.path.lexists(full):
-            # CUDA looks for a server of NVIDIA's MPS, and goes on without it only if there is none.
+            # CUDA looks for a server of NVIDIA's MPS, and does without only if there is none.
             raise kernel.failure(errno.ENOENT)
         raise kernel.failure(errno.EACCES)
 
     def _private(self, name: bytes) -> bytes:
-        """An abstract name among the app's own. One that the kernel has told the app of has the prefix already."""
+        """Adds the app's prefix to an abstract name, unless it has that because the app got it from the kernel."""
         if not name.startswith(self._prefix):
             name = self._prefix + name
         if len(name) >= _NAME_BYTES:
-            import hashlib  # Costs more than all else here, and is hardly ever needed.
+            import hashlib  # Slow to import, and rarely needed.
 
             name = self._prefix + hashlib.blake2b(name, digest_size=_HASH_BYTES).hexdigest().encode()
         return _FAMILY.pack(socket.AF_UNIX) + b"\0" + name
@@ -185,7 +185,7 @@ class UnixSockets:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             place.enter(self._user)
             if self._own_folders and name[_FAMILY.size] != 0 and notice.number == machine_of(kernel.MACHINE).bind:
-                # Whatever leads out of there, the kernel makes no socket elsewhere.
+                # The kernel makes no socket outside, even if a link leads there.
                 landlock.install(read=(), write=self._own_folders, change=(), by_name=(), devices=(), no_tcp=False)
             linux.die_with_parent(keeper)
             kernel.syscall(notice.number, connection.fileno(), name, len(name))
@@ -200,7 +200,7 @@ class UnixSockets:
 
 
 class _Place:
-    """Where a process of the app is: what its paths are relative to, and the files it makes."""
+    """A process of the app: its working directory, umask and namespaces."""
 
     def __init__(self, pid: int, has_namespaces: bool) -> None:
         self._umask = int(status_of(pid, "Umask"), 8)
@@ -220,7 +220,7 @@ class _Place:
         return os.path.normpath(os.path.join(self._path, os.fsdecode(path)))
 
     def below(self, folder: str, path: str) -> bytes:
-        """What names a socket in that folder, whatever the app changes on the way there. Raises if a link leads on."""
+        """A path for a socket in that folder that the app cannot redirect. Raises OSError if it leads over a link."""
         how = struct.pack("=QQQ", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _STRICTLY_BELOW)
         root = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -231,7 +231,7 @@ class _Place:
         return b"/proc/self/fd/%d\0" % found
 
     def enter(self, user: int | None) -> None:
-        """From now on this process is where the app is, with its rights and no others."""
+        """Moves this process to the app's namespaces and folder, with only the app's rights."""
         for each in self._namespaces:
             kernel.syscall(_SETNS[kernel.MACHINE], each, 0)
         os.fchdir(self._folder)
@@ -244,7 +244,7 @@ class _Place:
 
 
 def _users_of(pid: int) -> int:
-    """The user namespace that the files in an app's view belong to; its processes may be in one further down."""
+    """The user namespace that owns an app's mounts; its processes may be in a nested one."""
     files = os.open("/proc/%d/ns/mnt" % pid, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return fcntl.ioctl(files, _OWNER)

@@ -1,4 +1,4 @@
-"""Raises the walls of a rung around this process. There is no way back."""
+"""Raises the walls of a level around this process, for good."""
 
 from __future__ import annotations
 
@@ -6,29 +6,27 @@ import os
 
 from .plan import Plan
 
-# What raises walls is imported by the process that they are raised around, and what answers for it by the agent, while
-# that process starts: each start of an app waits for imports, and each agent keeps what it has imported.
+# Each function imports what it needs: each start of an app waits for imports, and each agent keeps their memory.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import seccomp
     from .connects import Connects
     from .server_port import AppLog
 
-#: Where memory that processes share by name lies, and the semaphores of `multiprocessing`. Where it is the host's, an
-#: app finds there what it knows the name of: without it most programs of several processes do not run at all.
+#: Memory and semaphores that processes share by name. Without it most programs of several processes do not run; where
+#: it is the host's, an app can use names that it knows.
 _SHARED_MEMORY = "/dev/shm"
-#: Terminals of the app's own making.
+#: The app's own terminals.
 _TERMINALS = "/dev/pts"
-#: What the kernel tells of processes, and what they tell it of themselves: CUDA names its threads there.
+#: CUDA writes the names of its threads there.
 _PROCESSES = "/proc"
-
 
 #: The walls of the highest level; lower ones have fewer.
 EVERY = frozenset({"namespaces", "landlock", "privileges", "seccomp"})
 
 
 def fork(plan: Plan) -> int:
-    """As `os.fork`; the child is what the walls can be raised around."""
+    """Like `os.fork`, but walls can be raised around the child."""
     if not plan.has_namespaces:
         return os.fork()
     from . import namespaces
@@ -37,14 +35,14 @@ def fork(plan: Plan) -> int:
 
 
 def unix_sockets(plan: Plan) -> str:
-    """Who keeps the app from the unix sockets of others: the `kernel`, the `keeper`, or a filter that allows `none`.
+    """What protects the unix sockets of others: the `kernel`, the `keeper`, or a filter that allows `none`.
 
-    For the kernel to do so, paths must lead to the app's own files (or it may use all, as it has asked for that), and
-    names without a path need Landlock's scopes. Landlock also refuses TCP then, which the keeper relies on.
+    The kernel can if paths lead only to the app's own files, or the app may use all, and if Landlock has scopes for
+    abstract names. Landlock also refuses TCP then, which the keeper relies on.
     """
     from . import landlock
 
-    has_scopes = plan.rung != "process" and landlock.version() >= landlock.SCOPES_SINCE
+    has_scopes = plan.level != "process" and landlock.version() >= landlock.SCOPES_SINCE
     if has_scopes and (plan.has_namespaces or plan.unix_sockets):
         return "kernel"
     if plan.has_notifier:
@@ -53,7 +51,7 @@ def unix_sockets(plan: Plan) -> str:
 
 
 def answers(plan: Plan, listener: int, service: int, log: AppLog | None = None) -> Connects:
-    """What the keeper answers the app's system calls with. `log` is for what the author of a server has to know."""
+    """Answers the app's system calls in the keeper. `log` gets messages for the author of a server."""
     from .connects import Connects
     from .judge import Judge
     from .listeners import Listeners
@@ -66,25 +64,25 @@ def answers(plan: Plan, listener: int, service: int, log: AppLog | None = None) 
 
 
 def raise_around(plan: Plan, raised: frozenset[str] = EVERY) -> int | None:
-    """From now on this process and all it starts are behind the walls. Raises where the host cannot.
+    """Raises walls around this process and all it starts. Raises OSError if the host cannot.
 
-    Where the kernel asks about system calls, gives the descriptor on which it does: it is for the agent. Fewer than all
-    walls are raised only to find out which of them is in the way of something.
+    Returns the descriptor of the kernel's notifications about system calls, if there are any: it is for the agent.
+    `raised` has fewer than all walls only to find out which of them is in the way.
     """
-    if plan.rung == "none":
+    if plan.level == "none":
         return None
     from . import kernel, landlock, namespaces, places, seccomp
 
     is_apart = plan.has_namespaces and "namespaces" in raised
     kernel.limit_resources()
     asks_names = False
-    seen = None if plan.rung == "process" else places.Places(plan)
+    seen = None if plan.level == "process" else places.Places(plan)
     if seen is not None and is_apart:
         namespaces.build(seen)
-    # It may write to what /proc says of its own processes; what it says of the kernel is root's.
+    # The app may write to /proc of its own processes; only root could write to the kernel's settings there.
     has_proc = is_apart and (os.getuid() if plan.user is None else plan.user) != 0
-    # The first version keeps every program from moving files between folders. Where the app has a view of its own and
-    # is not root, that holds nothing that Landlock would have to guard.
+    # Landlock's first version forbids moving files between folders. An app with its own view that is not root sees
+    # nothing that Landlock would have to protect.
     is_guarded = seen is not None and not (has_proc and landlock.version() == 1)
     if seen is not None and is_guarded and "landlock" in raised:
         own = (*seen.write, seen.scratch)

@@ -1,4 +1,4 @@
-"""The user's `main.py`: imported once, its callable functions found, failures told as data."""
+"""Imports the user's `main.py`, and describes its functions and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .signature import SignatureReader
 
 
 class Order:
-    """One app version's settings, as far as its processes need them."""
+    """The settings that the processes of an app version need."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.address: str = fields["address"]
@@ -24,32 +24,31 @@ class Order:
         self.ignore_extra: bool = fields["ignore_extra"]
         self.max_result_bytes: int = fields["max_result_bytes"]
         self.max_chunk_bytes: int = fields["max_chunk_bytes"]
-        #: Whether the process above this one is its keeper; if not, this one becomes a keeper first.
+        #: Whether the parent is this process's keeper; if not, this process becomes a keeper first.
         self.is_kept: bool = fields.get("kept") is True
-        #: Given when this process may become a template.
+        #: Set if this process may become a template.
         self.template_ticket: str | None = fields.get("template_ticket")
-        #: For the replica this process becomes, at once or when it may not fork.
+        #: For the replica that this process becomes, at once or because it may not fork.
         self.replica_ticket: str | None = fields.get("replica_ticket")
 
 
-#: Of HELLO, for all that is in it beside the functions.
+#: Room in HELLO for everything except the functions.
 _SPARE_BYTES = 64 * 1024
 
 
 class TooMuch(Exception):
-    """main.py offers more than can be told."""
+    """main.py has more functions or parameters than HELLO can describe."""
 
 
 class App:
-    """An imported `main.py` and what may be called in it."""
+    """An imported `main.py` and its callable functions."""
 
     def __init__(self, module: ModuleType, entries: dict[str, Entry]) -> None:
         self.module = module
         self.entries = entries
         self.has_async = any(entry.is_async for entry in entries.values())
         reader = SignatureReader()
-        # Read once, at the import: replicas that are forked have it, and what a hint's code does counts as
-        # the import's doing.
+        # With the import: forked replicas inherit it, and effects of the hints' code count as the import's.
         self._functions = _fit([reader.read(entry) for entry in entries.values()])
 
     def describe(self) -> dict[str, Any]:
@@ -58,13 +57,13 @@ class App:
 
 
 def load(ignore_extra: bool) -> App:
-    """Imports `main.py` of the working directory; whatever it raises is the caller's to report."""
+    """Imports `main.py` of the working directory; raises whatever the import raises."""
     module = importlib.import_module("main")
     return App(module, find_entries(module, ignore_extra))
 
 
 def _fit(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The functions as far as they can be told: without notes and hints if those take too much. Raises TooMuch."""
+    """Drops notes and hints if the functions take too much space. Raises TooMuch."""
     parameters = [parameter for function in functions for parameter in function["parameters"]]
     if len(functions) > FUNCTIONS:
         raise TooMuch(

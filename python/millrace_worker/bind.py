@@ -1,4 +1,4 @@
-"""Which functions of `main.py` may be called, what they take, and whether arguments fit."""
+"""Finds the callable functions of `main.py`, and matches arguments to their parameters."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0
 
 
 class Entry:
-    """One callable function: how to call it and what to say about it."""
+    """A callable function."""
 
     def __init__(self, name: str, function: Callable[..., Any], plain: FunctionType, ignore_extra: bool) -> None:
-        """`plain` is what the function wraps, or itself."""
+        """`plain` is the innermost function that `function` wraps, or itself."""
         code = plain.__code__
         names = _named_parameters(code)
         self.name = name
         self.function = function
         self.plain = plain
-        self.defaults = _defaults(plain)
+        values = plain.__defaults__ or ()
+        last = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+        self.defaults = {**dict(zip(last, values)), **(plain.__kwdefaults__ or {})}
         self.wants_run_id = "run_id" in names
         asked = [name for name in names if name != "run_id"]
         self.required: frozenset[str] = frozenset(name for name in asked if name not in self.defaults)
         self.accepted: frozenset[str] = frozenset(asked)
         self.positional = names[: code.co_posonlyargcount]
-        self.rest_name = _rest_name(code)
+        rest_index = len(names) + bool(code.co_flags & _VARARGS)
+        self.rest_name = code.co_varnames[rest_index] if code.co_flags & _VARKEYWORDS else None
         self.ignore_extra = ignore_extra
         self.is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
         self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
 
     def misfits(self, arguments: dict[str, Any]) -> tuple[list[dict[str, str]], int]:
-        """Each member that is missing or unknown, how many more there are; drops unknown ones for apps that say so."""
+        """Missing and unknown arguments, and how many more there are; drops unknown ones if the app ignores them."""
         given = arguments.keys()
         missing = sorted(self.required - given)
         extra: list[str] = []
@@ -46,7 +49,7 @@ class Entry:
         elif self.wants_run_id and "run_id" in given:
             extra = ["run_id"]
         found = [{"field": name, "problem": "missing"} for name in missing]
-        # The first ones, in order: a caller may send a million.
+        # Only the first ones: a caller may send a million.
         found += [{"field": name, "problem": "unknown"} for name in sorted(map(short_name, extra[:MISFITS]))]
         return found[:MISFITS], max(0, len(missing) + len(extra) - MISFITS)
 
@@ -54,7 +57,7 @@ class Entry:
         if not self.positional:
             return self.function(**arguments)
         last = max((index for index, name in enumerate(self.positional) if name in arguments), default=-1)
-        # One that is left out before one that is given takes its default: places cannot be skipped.
+        # Positions cannot be skipped, so a missing argument before a given one is passed as its default.
         args = [arguments.pop(name, self.defaults.get(name)) for name in self.positional[: last + 1]]
         return self.function(*args, **arguments)
 
@@ -84,15 +87,15 @@ class Entry:
 
 
 def find_entries(module: ModuleType, ignore_extra: bool) -> dict[str, Entry]:
-    """Functions defined in the module, and callables its `__all__` names; never an imported name or a class."""
+    """Functions that the module defines, and callables in its `__all__`; never an imported name or a class."""
     public = getattr(module, "__all__", None)
     exported = {name for name in public if isinstance(name, str)} if isinstance(public, (list, tuple)) else set()
     entries: dict[str, Entry] = {}
     for name, value in list(vars(module).items()):
-        # No address could name one with a longer name.
+        # No URL could have a longer name.
         if name.startswith("_") or isinstance(value, type) or not callable(value) or len(name) > NAME_CHARS:
             continue
-        # An instance with __call__ takes its __module__ from its class: it is not a function of main.py.
+        # An instance with __call__ has the __module__ of its class, but is no function of main.py.
         is_function = isinstance(value, FunctionType) or hasattr(value, "__wrapped__")
         own = is_function and getattr(value, "__module__", None) == module.__name__
         plain = _unwrap(value) if own or name in exported else None
@@ -112,19 +115,6 @@ def _unwrap(value: Any) -> FunctionType | None:
 
 def _named_parameters(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-def _rest_name(code: CodeType) -> str | None:
-    if not code.co_flags & _VARKEYWORDS:
-        return None
-    index = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _VARARGS)
-    return code.co_varnames[index]
-
-
-def _defaults(function: FunctionType) -> dict[str, Any]:
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    values = function.__defaults__ or ()
-    return {**dict(zip(names[len(names) - len(values) :], values)), **(function.__kwdefaults__ or {})}
 
 
 def _annotation(function: FunctionType, name: str) -> str | None:

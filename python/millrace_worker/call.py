@@ -1,4 +1,4 @@
-"""What the ways of running calls share: the replica with its wire, and one call, from its frame to its last."""
+"""What the ways of running calls share: the replica with its wire, and one call from its first frame to its last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from json import decoder, dumps, scanner
 from time import perf_counter
-from traceback import format_exception
+from traceback import format_exception, print_exception
 from typing import Any, Callable, NoReturn, TypeVar
 
 from . import frames
@@ -30,7 +30,7 @@ _scan = _make_scanner(decoder.JSONDecoder()) if _make_scanner else None
 
 
 class Replica:
-    """A replica, as the code that runs its calls sees it."""
+    """A replica: its connections and its calls."""
 
     def __init__(self, order: Order, app: App, wire: socket.socket, control: socket.socket) -> None:
         self.order = order
@@ -39,10 +39,10 @@ class Replica:
         self.control = control
         self.outbox = Outbox(wire)
         self.send = self.outbox.send
-        #: Set by the way of running: stops a begun call, grants bytes to one.
+        #: Set by the way of running: stop a begun call, grant bytes to one.
         self.cancel: Callable[[int], None] = lambda call_id: None
         self.grant: Callable[[int, int], None] = lambda call_id, count_bytes: None
-        #: The service has said stop, and closes the wire behind the last call.
+        #: The service has sent STOP, and closes the wire after the last call.
         self.is_stopping = False
         self._is_fork = False
         self._begin_lock = threading.Lock()
@@ -50,7 +50,7 @@ class Replica:
         self._withdrawn: set[int] = set()
 
     def begin(self, call_id: int) -> bool:
-        """Says whether a call may begin; from then on it cannot be withdrawn."""
+        """Begins a call, unless it was withdrawn; afterwards it cannot be."""
         with self._begin_lock:
             if call_id in self._withdrawn:
                 self._withdrawn.discard(call_id)
@@ -60,7 +60,7 @@ class Replica:
         return True
 
     def withdraw(self, call_id: int) -> bool:
-        """Takes back a call that has not begun. Calls begin in the order of their ids."""
+        """Withdraws a call that has not begun. Calls begin in the order of their ids."""
         with self._begin_lock:
             if call_id <= self._begun:
                 return False
@@ -68,7 +68,7 @@ class Replica:
         return True
 
     def stop_reading(self) -> None:
-        """Reading then ends as if the service had closed; what has begun goes on to its end."""
+        """Ends reading as if the service had closed the wire; calls that have begun continue."""
         try:
             if not self.is_stopping:
                 self.wire.shutdown(socket.SHUT_RD)
@@ -76,15 +76,13 @@ class Replica:
             pass
 
     def give_up(self, error: BaseException) -> NoReturn:
-        """The harness itself failed: better a crash that the service sees than a call that never ends."""
-        import traceback
-
+        """Crashes after a fault of the harness itself, so that the service notices and no call hangs."""
         if not self._is_fork:
-            traceback.print_exception(type(error), error, error.__traceback__)
+            print_exception(type(error), error, error.__traceback__)
         os._exit(1)
 
     def left_by_fork(self) -> None:
-        """In a child the user's code forked: the connections belong to the parent alone."""
+        """Closes the connections in a child that the user's code forked."""
         self._is_fork = True
         self.outbox.left_by_fork()
         self.wire.close()
@@ -105,8 +103,8 @@ def run_here(
     leave: Callable[[Key], None],
     begin_stream: Callable[[Key, Credit], None],
 ) -> bytes:
-    """Runs a call on this thread; gives its last frame. Between `enter` and `leave`, and nowhere else, a cancel may
-    raise RunCancelled. `key` is what they know the call by.
+    """Runs a call on this thread; returns its last frame. A cancel may raise RunCancelled only between `enter` and
+    `leave`, which know the call by `key`.
     """
     entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
     if entry is None:
@@ -170,12 +168,17 @@ def since(started: float) -> float:
 
 
 def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], str, bytes]:
-    """The function, its arguments and the run's id; or no function, and the payload of a FAILED frame."""
+    """The function, its arguments and the run's id; or None for the function, and the payload of a FAILED frame."""
     name, run_id, body = frames.split_call(payload)
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'
-    arguments: dict[str, Any] = _parse(body.decode()) if body else {}
+    arguments: dict[str, Any] = {}
+    if body:
+        # The service has checked the text. The bare scanner spares json.loads' detection and two regular expressions: a
+        # microsecond a call.
+        text = body.decode()
+        arguments = _scan(text, 0)[0] if _scan and text[0] == "{" else json.loads(text)
     given = arguments.keys()
     if not (entry.required <= given and given <= entry.accepted):
         misfits, more = entry.misfits(arguments)
@@ -186,18 +189,12 @@ def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, di
     return entry, arguments, run_id, b""
 
 
-def _parse(text: str) -> Any:
-    # The service has checked the text; the bare scanner spares json.loads' detection and two regular
-    # expressions, a microsecond a call.
-    return _scan(text, 0)[0] if _scan and text[0] == "{" else json.loads(text)
-
-
 def is_iterator(value: Any) -> bool:
     return type(value) not in _PLAIN and hasattr(type(value), "__next__")
 
 
 def result_frame(call_id: int, value: Any, run_ms: float, encode: Callable[[Any], bytes], limit: int) -> bytes:
-    """RESULT, or FAILED when the value is not JSON or too large."""
+    """RESULT, or FAILED if the value is not JSON or too large."""
     try:
         body = encode(value)
     except NotJson as error:
@@ -215,7 +212,7 @@ def result_frame(call_id: int, value: Any, run_ms: float, encode: Callable[[Any]
 
 
 def unsendable_frame(call_id: int, error: NotJson, run_ms: float) -> bytes:
-    """FAILED, for a function that ran well but whose value cannot leave."""
+    """FAILED, for a value that cannot be sent."""
     fields = {"kind": "unsendable", "code": error.code, "message": str(error)[:MESSAGE_CHARS], "run_ms": run_ms}
     return frames.pack(frames.FAILED, call_id, dumps(fields).encode())
 

@@ -1,7 +1,7 @@
-"""How frames leave: chunks may wait a moment for each other, everything else takes them along and goes.
+"""Sends frames: chunks may wait a moment for each other, other frames take them along at once.
 
-A thread sends the chunks that wait, also beside an event loop: a coroutine that computes would hold up the loop's own
-timers, and the thread was measured to be no slower.
+A thread sends the waiting chunks, also beside an event loop: a coroutine that computes would delay the loop's timers,
+and the thread was measured to be no slower.
 """
 
 from __future__ import annotations
@@ -17,58 +17,55 @@ from typing import Any, Callable, NoReturn
 from . import frames
 from .encode import TooLarge, to_utf8
 
-#: How long after a write the next chunk waits for others: too short to notice, and a thousand writes a second are few
-#: (a write for each chunk allows 150,000 chunks/s, this 1,500,000).
+#: How long after a write the next chunk waits for others: without that 150,000 chunks/s are possible, so 1,500,000.
 HOLD_SECONDS = 0.001
-#: What waits is sent at this size: half of a stream's first credit, so that its reader need not wait for the rest.
+#: Waiting chunks are sent at this size: half of a stream's first credit, so that its reader need not wait for the rest.
 FULL_BYTES = 32 * 1024
-#: A flow that looked up less than this ago may go further than last time, since a look costs as much as a chunk;
-#: one that did so longer ago than the other has to look up at each chunk.
+#: A flow that looked less than the first ago may go further than last time, since a look costs as much as a chunk; one
+#: that looked longer than the second ago has to look at each chunk.
 OFTEN_SECONDS = 0.00005
 RARELY_SECONDS = 0.0002
 
 
 class Flow:
-    """Chunks put by on one thread, and the one number that each of them is compared with.
-
-    When `look_at_bytes` are sent it is time to look up: to the clock, the credit, a cancel. Until then a chunk
-    costs no lock and no look at the time. To have the next chunk look up, set the number to 0.
+    """The chunks of one thread. After `look_at_bytes` it is time to look at the clock, the credit and cancels; until
+    then a chunk costs no lock. Set the number to 0 to make the next chunk look.
     """
 
     __slots__ = ("look_at_bytes", "told_bytes", "stride_bytes", "looked_at")
 
     def __init__(self) -> None:
         self.look_at_bytes = 0
-        #: The outbox's own: what it has heard of, how far it lets the flow go, when that was.
+        #: For the outbox: the bytes that it has counted, how far the flow may go, and the time of the last look.
         self.told_bytes = 0
         self.stride_bytes = 0
         self.looked_at = 0.0
 
 
 class Outbox:
-    """The only writer of the wire. Frames leave whole and in the order they came, from whichever thread."""
+    """The only writer of the wire. Sends whole frames in their order, from any thread."""
 
     def __init__(self, wire: socket.socket) -> None:
-        #: Streams put their chunks here without the lock, then look up if their flow says so. It stays the
-        #: same list, and frames are taken from its front under the lock: no chunk falls between.
+        #: Streams append chunks without the lock, then look if their flow says so. It is always the same list, and
+        #: frames are taken from its front under the lock, so no chunk is lost.
         self.waiting: list[bytes] = []
         self._is_fork = False
         self._wire = wire
         self._lock = threading.Lock()
-        #: At least as much as waits, of what streams have told.
+        #: An upper bound of the waiting bytes that streams have reported.
         self._waiting_bytes = 0
-        #: A millisecond after the last write, and after the last frame that was put by.
+        #: A millisecond after the last write, and after the last held frame.
         self._due_at = 0.0
         self._held_until = 0.0
-        #: The flusher is awake and will look at what waits.
+        #: The flusher is awake and will send what waits.
         self._is_watched = False
-        #: Those that do not look up at each chunk; there are none unless the flusher is awake.
+        #: Flows that do not look at each chunk; none unless the flusher is awake.
         self._flows: set[Flow] = set()
         self._has_flusher = False
         self._wake = threading.Semaphore(0)
 
     def send(self, frame: bytes) -> None:
-        """Sends at once, behind all that waits."""
+        """Sends at once, after all that waits."""
         if self._is_fork:
             _leave()
         with self._lock:
@@ -81,7 +78,7 @@ class Outbox:
             self._write(frame)
 
     def hold(self, frame: bytes) -> None:
-        """Keeps a frame for the next one to take along, a millisecond at most."""
+        """Holds a frame for the next one to take along, a millisecond at most."""
         if self._is_fork:
             _leave()
         with self._lock:
@@ -91,10 +88,9 @@ class Outbox:
                 self._wake_flusher()
 
     def look(self, flow: Flow, sent_bytes: int, end_bytes: int) -> float:
-        """Sends what waits if the wire was quiet for a moment, else in a millisecond at most; gives the time.
+        """Sends what waits, at once if the wire was quiet, otherwise within a millisecond; returns the time.
 
-        Says in `flow` where to look again: at the next chunk, or further on, `end_bytes` at most, while chunks
-        come fast and the flusher is awake.
+        Sets in `flow` where to look again: at the next chunk, or later (`end_bytes` at most) while chunks come fast.
         """
         if self._is_fork:
             _leave()
@@ -110,7 +106,7 @@ class Outbox:
                 stride_bytes = flow.stride_bytes = 0
             if now >= self._due_at or self._waiting_bytes >= FULL_BYTES:
                 self._send_waiting()
-                now = monotonic()  # A write may take its time, which is not the generator's.
+                now = monotonic()  # The time of a write is not the generator's.
             elif not self._is_watched:
                 self._wake_flusher()
             flow.looked_at = now
@@ -126,7 +122,7 @@ class Outbox:
             self._send_waiting()
 
     def left_by_fork(self) -> None:
-        """In a child that the user's function forked: whatever it sends next ends it."""
+        """In a child that the user's function forked: sending ends the process."""
         self._is_fork = True
         self._recall()
 
@@ -138,13 +134,13 @@ class Outbox:
             self._write(b"".join(frames))
 
     def _write(self, data: bytes) -> None:
-        # Not by `send`: behind walls the kernel looks at the arguments of `sendto`, and knows `write` by its number.
+        # Not by `send`: behind walls the kernel's filter checks the arguments of `sendto`, but not of `write`.
         try:
             sent = os.write(self._wire.fileno(), data)
             while sent < len(data):
                 sent += os.write(self._wire.fileno(), memoryview(data)[sent:])
         except OSError:
-            os._exit(1)  # Closed by the service, or by the app itself.
+            os._exit(1)  # The service, or the app itself, has closed it.
         self._due_at = monotonic() + HOLD_SECONDS
 
     def _wake_flusher(self) -> None:
@@ -161,14 +157,14 @@ class Outbox:
     def _flush_forever(self) -> None:
         while True:
             self._wake.acquire()
-            # Looks before it sleeps: where a function computes, 5 ms may have passed until this thread got its turn.
+            # First: while a function computes, this thread may get its turn 5 ms late.
             left = self._flush_late()
             while left > 0:
                 sleep(left)
                 left = self._flush_late()
 
     def _flush_late(self) -> float:
-        """Sends what has waited long enough; gives the seconds until it has to look again, none if not above 0."""
+        """Sends what has waited long enough; returns the seconds until the next look, 0 for none."""
         with self._lock:
             if self.waiting:
                 left = max(self._due_at, self._held_until) - monotonic()
@@ -176,7 +172,7 @@ class Outbox:
                     return left
                 self._send_waiting()
             self._recall()
-            # In this order: a stream puts its chunk by and then compares, so one of the two sees the other.
+            # After `_recall`: a stream appends its chunk and then compares, so one of the two sees the other.
             self._is_watched = bool(self.waiting)
             return HOLD_SECONDS if self._is_watched else 0.0
 
@@ -187,7 +183,7 @@ class Outbox:
 
 
 def _leave() -> NoReturn:
-    os._exit(0)  # The user's function forked and the child came back: it has nothing to say here.
+    os._exit(0)  # The user's function forked and returned in the child, which must not send.
 
 
 #: Both sides start a stream with this much.
@@ -195,13 +191,13 @@ INITIAL_CREDIT_BYTES = 65536
 
 
 class Credit(Flow):
-    """The flow of a generator in a thread: it waits here, inside its `yield`, when it has sent what it was granted."""
+    """The flow of a generator in a thread, which waits here, inside its `yield`, when its credit is used up."""
 
     __slots__ = ("granted_bytes", "outbox", "_is_cancelled", "_changed")
 
     def __init__(self, outbox: Outbox) -> None:
         super().__init__()
-        #: All that was ever granted.
+        #: In total.
         self.granted_bytes = INITIAL_CREDIT_BYTES
         self.outbox = outbox
         self._is_cancelled = False
@@ -219,23 +215,23 @@ class Credit(Flow):
             self._changed.notify()
 
     def look(self, sent_bytes: int) -> bool:
-        """Waits until more was granted than was sent; False when the call was cancelled."""
+        """Waits for credit; False if the call was cancelled."""
         self.outbox.look(self, sent_bytes, self.granted_bytes)
         if sent_bytes >= self.granted_bytes:
-            self.outbox.flush()  # A reader grants nothing for chunks that it has not got.
+            self.outbox.flush()  # A reader grants nothing for chunks that it has not received.
             with self._changed:
                 while sent_bytes >= self.granted_bytes and not self._is_cancelled:
                     self._changed.wait()
         return not self._is_cancelled
 
 
-#: So many are kept for each stream: its chunks are mostly of few sizes.
+#: For each stream: its chunks mostly have few sizes.
 _KEPT_HEADS = 64
 
 
 class Chunks(dict[int, bytes]):
-    """Makes the CHUNK frames of one stream. As a dict it gives the head of a text of so many bytes: to look one up is
-    cheaper than to pack it. Raises TooLarge.
+    """Makes the CHUNK frames of one stream. As a dict it caches heads of texts by size, which is cheaper than packing
+    them. Raises TooLarge.
     """
 
     def __init__(self, call_id: int, encode: Callable[[Any], bytes], limit_bytes: int) -> None:
@@ -266,10 +262,10 @@ class Chunks(dict[int, bytes]):
 def send_all(
     iterator: Iterator[Any], chunks: Chunks, credit: Credit, enter: Callable[[], None], leave: Callable[[], None]
 ) -> bool:
-    """Sends what the iterator gives, to its end; False when the call was cancelled meanwhile. Raises NotJson.
+    """Sends all chunks of an iterator; False if the call was cancelled. Raises NotJson.
 
-    Between `enter` and `leave` a cancel may raise: in the user's code, and in the lines here that a text takes,
-    which lose nothing but a chunk of a call that is over.
+    Between `enter` and `leave` a cancel may raise: in the user's code, and in the lines here for texts, where it only
+    loses a chunk of a cancelled call.
     """
     put_by = credit.outbox.waiting.append
     sent_bytes = 0

@@ -1,4 +1,4 @@
-"""Python values as JSON: compact, exact, and a clear word about what JSON cannot hold."""
+"""Encodes Python values as compact JSON, with clear errors for what JSON cannot hold."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class NotJson(Exception):
 
 
 class TooLarge(NotJson):
-    """A value that JSON can hold, and more of it than may be sent at once."""
+    """A value whose JSON is larger than permitted."""
 
     code = "result_too_large"
 
 
 def make_encoder() -> Callable[[Any], bytes]:
-    """An encoder for one thread: value to UTF-8 JSON bytes, or NotJson."""
+    """An encoder for one thread: returns UTF-8 JSON, or raises NotJson."""
     write = _make_writer()
 
     def encode(value: Any) -> bytes:
@@ -28,7 +28,7 @@ def make_encoder() -> Callable[[Any], bytes]:
         try:
             return to_utf8(write(value))
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
-            # What the writer was in the middle of would look circular to it next time.
+            # The old writer would take unfinished values for circular ones next time.
             write = _make_writer()
             why = _find_fault(value, "result", []) or "the result cannot be written as JSON: %s" % error
             raise NotJson(why) from None
@@ -37,7 +37,7 @@ def make_encoder() -> Callable[[Any], bytes]:
 
 
 def to_utf8(text: str) -> bytes:
-    """UTF-8, with U+FFFD in the place of lone surrogates."""
+    """UTF-8, with U+FFFD instead of lone surrogates."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -48,7 +48,7 @@ def _make_writer() -> Callable[[Any], str]:
     make = getattr(_encoder, "c_make_encoder", None)
     if make is None:
         return JSONEncoder(default=_convert, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
-    # JSONEncoder.encode makes this object anew for each call, which costs more than a small result itself.
+    # JSONEncoder.encode makes this object for each call, which costs more than a small result itself.
     write = make({}, _convert, _encoder.encode_basestring, None, ":", ",", False, False, False)
     return lambda value: "".join(write(value, 0))
 
@@ -80,7 +80,7 @@ def _inherits(kind: type, module: str, names: tuple[str, ...]) -> bool:
 
 
 def _find_fault(value: Any, path: str, above: list[Any]) -> str | None:
-    """Walks the way the writer did, to name the first value it could not write."""
+    """Names the first value that the writer could not write."""
     if value is None or isinstance(value, (str, bool, int)):
         return None
     if isinstance(value, float):

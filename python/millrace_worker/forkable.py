@@ -1,7 +1,7 @@
-"""Whether a process that has imported an app may be forked, and what a fork must make anew.
+"""Decides whether a process that has imported an app may fork, and renews what forks must not share.
 
-A fork copies memory, not threads, and shares what is open. So it is safe only while the import has left
-nothing that works in the background and nothing that two processes must not both hold.
+A fork copies memory, but not threads, and shares open files. So it is safe only if the import has left no threads and
+no descriptors that two processes must not share.
 """
 
 from __future__ import annotations
@@ -13,28 +13,23 @@ import threading
 from typing import Any
 
 _HARMLESS_DEVICES = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
-# Their worker threads are made anew after a fork by handlers of their own.
+# Their own handlers restart their worker threads after a fork.
 _BLAS = ("openblas", "libmkl", "libblis", "libblas", "libgomp", "libiomp", "libomp")
 
 
 def open_descriptors() -> set[int]:
-    """The descriptors open now, without the one the listing itself took."""
+    """The open descriptors, without that of the listing itself."""
     return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)}
 
 
 def reason_against(before: set[int]) -> str | None:
-    """Why this process may not be forked; None when it may. `before`: what was open before the import."""
+    """Why this process may not fork, or None. `before` are the descriptors before the import."""
     return _threads() or _descriptors(before)
 
 
 def renew(module: Any) -> None:
-    """In the child: what a replica must have for itself, a place in its files and random numbers."""
-    _reopen_files()
-    _renew_random(module)
-
-
-def _reopen_files() -> None:
-    # A descriptor shared by a fork shares its place too: one replica's read would move the others'.
+    """Gives a forked replica its own offsets in open files and its own random numbers."""
+    # A forked descriptor shares its offset: one replica's read would move the others'.
     for descriptor in open_descriptors():
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             continue
@@ -42,14 +37,10 @@ def _reopen_files() -> None:
         try:
             own = os.open("/proc/self/fd/%d" % descriptor, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            continue  # No right to open it again: as good as it can be.
+            continue  # It may not be opened again, and stays shared.
         os.lseek(own, os.lseek(descriptor, 0, os.SEEK_CUR), os.SEEK_SET)
         os.dup2(own, descriptor, inheritable)
         os.close(own)
-
-
-def _renew_random(module: Any) -> None:
-    """For what draws without a seed of the user's."""
     if "random" in sys.modules:
         sys.modules["random"].seed()
     numpy_random = sys.modules.get("numpy.random")
@@ -58,19 +49,15 @@ def _renew_random(module: Any) -> None:
     numpy_random.seed()
     for value in list(vars(module).values()):
         if isinstance(value, numpy_random.Generator):
-            _renew_generator(value)
-
-
-def _renew_generator(generator: Any) -> None:
-    bits = generator.bit_generator
-    entropy = getattr(getattr(bits, "seed_seq", None), "entropy", None)
-    # Without a seed numpy draws 128 bits; a seed that somebody wrote is meant to repeat.
-    if isinstance(entropy, int) and entropy >= 1 << 64:
-        bits.state = type(bits)().state
+            bits: Any = value.bit_generator
+            entropy = getattr(getattr(bits, "seed_seq", None), "entropy", None)
+            # Without a seed numpy draws 128 bits; a seed in the user's code is meant to repeat.
+            if isinstance(entropy, int) and entropy >= 1 << 64:
+                bits.state = type(bits)().state
 
 
 def _threads() -> str | None:
-    # By frames as well: `_thread` starts threads that the threading module never hears of.
+    # Frames too: the threading module does not know threads that `_thread` has started.
     if max(threading.active_count(), len(sys._current_frames())) > 1:  # pyright: ignore[reportPrivateUsage] - documented
         names = ", ".join(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
         return "the import started a thread (%s)" % (names or "without a name")
@@ -88,7 +75,7 @@ def _threads() -> str | None:
 
 
 def _mapped_blas() -> int:
-    """How many BLAS or OpenMP libraries are loaded: each may keep a thread per further processor."""
+    """How many BLAS or OpenMP libraries are loaded: each may keep a thread for each further processor."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         files = {line.rsplit(None, 1)[-1] for line in maps if "/" in line}
     return sum(1 for file in files if any(mark in os.path.basename(file) for mark in _BLAS))
@@ -114,14 +101,9 @@ def _descriptors(before: set[int]) -> str | None:
             return "the import opened %s" % target[len("anon_inode:") :]
         if stat.S_ISCHR(mode) and target not in _HARMLESS_DEVICES:
             return "the import opened the device %s" % target
-        if stat.S_ISREG(mode) and _is_writable(descriptor):
-            return "the import opened %s for writing" % target
+        if stat.S_ISREG(mode):
+            import fcntl  # A library of its own, which few apps need here.
+
+            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+                return "the import opened %s for writing" % target
     return None
-
-
-def _is_writable(descriptor: int) -> bool:
-    with open("/proc/self/fdinfo/%d" % descriptor, encoding="ascii") as info:
-        for line in info:
-            if line.startswith("flags:"):
-                return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
-    return True

@@ -48,7 +48,7 @@ def pack(kind: int, call_id: int, payload: bytes = b"") -> bytes:
 
 
 class FrameReader:
-    """Cuts what arrives on a connection into frames."""
+    """Splits the bytes of a connection into frames."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -57,7 +57,7 @@ class FrameReader:
         self._view = memoryview(self._window)
 
     def receive(self, flags: int = 0) -> list[tuple[int, int, bytes]] | None:
-        """Waits for bytes; gives the whole frames (call id, type, payload) they complete, None at the end."""
+        """Waits for bytes; returns the frames (call id, type, payload) that they complete, None at the end."""
         received = self._connection.recv_into(self._window, 0, flags)
         if not received:
             return None
@@ -85,22 +85,21 @@ def split_call(payload: bytes) -> tuple[str, str, bytes]:
     return name, run_id, payload[name_end:]
 
 
-#: In place of a socket's path or a host and port: behind walls no address can be reached, so a process asks its agent
-#: for its connections. Then the agent leaves this descriptor open for it.
+#: Instead of an address: behind walls a process asks its agent for connections, over this descriptor.
 DOOR = "door"
 DOOR_DESCRIPTOR = 3
 _door: socket.socket | None = None
 
 
 def find_door() -> None:
-    """Takes the door that this process was started with. Its own programs do not inherit it."""
+    """Takes the inherited door, so that no program of the app inherits it."""
     global _door
     os.set_inheritable(DOOR_DESCRIPTOR, False)
     _door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=DOOR_DESCRIPTOR)
 
 
 def ask(kind: str, ticket: str) -> list[int]:
-    """The descriptors that the agent answers with: a connection home, and the file that it lends with it, if any."""
+    """The agent's answer: the descriptors of a connection to the service, and of a lent file, if any."""
     if _door is None:
         raise ConnectionError("there is no door")
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -110,14 +109,14 @@ def ask(kind: str, ticket: str) -> list[int]:
         _, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
     if not descriptors:
         raise ConnectionRefusedError("the service does not answer at the door")
-    # Here: Python before 3.12 ignores flags of recv_fds, and what the app starts would hold its replica's connections.
+    # Not by flags, which Python before 3.12 ignores: the app's programs would hold its replica's connections.
     for each in descriptors:
         os.set_inheritable(each, False)
     return descriptors
 
 
 def connect(address: str, kind: str, ticket: str) -> socket.socket:
-    """Calls home: opens a connection of one kind and shows the ticket."""
+    """Opens a connection of one kind to the service and shows the ticket."""
     if address == DOOR:
         return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=ask(kind, ticket)[0])
     if address.startswith("/"):
@@ -158,5 +157,5 @@ MISFIT_CHARS = 128
 
 
 def short_name(name: str) -> str:
-    """A name as a caller is told it, who may have made it very long."""
+    """A name for an error message; the caller may have sent a very long one."""
     return name if len(name) <= MISFIT_CHARS else name[: MISFIT_CHARS - 1] + "\u2026"

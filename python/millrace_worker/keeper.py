@@ -1,7 +1,6 @@
-"""The process above a replica or a template: when that ends, everything it started ends too.
+"""The process above a replica or a template: when that ends, the keeper ends everything that it started.
 
-A keeper is a subreaper: what its ward started and detached, such as a daemon that forked twice, becomes the keeper's
-own child and is killed before the keeper ends.
+A keeper is a subreaper: detached descendants, such as a daemon that forked twice, become its own children.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PAUSE_SECONDS = 0.002
 
 
 class _Ended(BaseException):
-    """SIGTERM: the owner died, or wants the ward gone."""
+    """SIGTERM: the owner has died, or ends the ward."""
 
 
 def keep(
@@ -35,9 +34,8 @@ def keep(
     birth: Callable[[], int] = os.fork,
     wait_for: Callable[[int], int] | None = None,
 ) -> NoReturn:
-    """Runs `ward` in a child of its own and stays until all of it is gone; exits as the ward did.
-
-    `birth` makes the child, as a fork does; `wait_for` stays until it has ended, and gives its wait status.
+    """Runs `ward` in a child, waits until everything below is gone, and exits with the ward's code. `birth` makes the
+    child, like a fork; `wait_for` waits for its end and returns its wait status.
     """
     linux.adopt_orphans()
     handler = signal.signal(signal.SIGTERM, _end)
@@ -51,19 +49,19 @@ def keep(
             child = birth()
             if child == 0:
                 live(lambda: _begin(ward, keeper, handler))
-            # A keeper that held its ward's log sockets open would hide the ward's end from the service.
+            # Open log sockets would hide the ward's end from the service.
             linux.lead_nowhere(0, 1, 2)
             status = (wait_for or _wait_for)(child)
         except _Ended:
             pass
-        except Exception:  # noqa: BLE001 - whatever went wrong here, nothing that was started outlives it
+        except Exception:  # noqa: BLE001 - nothing that was started may outlive a fault here
             import traceback
 
             traceback.print_exc()
             status = _FAILED
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except _Ended:
-        # It came once more, or just as the ward ended: the sweep is not left out for that.
+        # The signal came once more, or just as the ward ended; the sweep still follows.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sweep()
     os._exit(exit_code(status))
@@ -72,23 +70,22 @@ def keep(
 def sweep() -> None:
     """Kills every child, and the orphans this makes, until none is left."""
     while not is_swept():
-        # Not a wait for the end of one: the kernel's list may leave out a child while others come and go.
+        # Without waiting for one to end: the kernel's list may lack a child while others come and go.
         time.sleep(PAUSE_SECONDS)
 
 
 def is_swept() -> bool:
-    """Kills every child and reaps those that have ended; whether no child is left that this process can kill."""
+    """Kills every child and reaps zombies; returns whether no child is left that this process can kill."""
     stubborn = 0
-    found = 0
-    for pid in linux.children():
-        found += 1
+    found = linux.children_of(os.getpid())
+    for pid in found:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         except PermissionError:
             stubborn += 1
-    if found and found == stubborn:
+    if found and len(found) == stubborn:
         return True  # Only processes of another user are left.
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -99,16 +96,16 @@ def is_swept() -> bool:
 
 
 def tell(pid: int, number: int) -> None:
-    """Sends a signal to a child of this process, one that was stopped too."""
+    """Sends a signal to a process, even if it is stopped."""
     for each in (number, signal.SIGCONT):
         try:
             os.kill(pid, each)
         except (ProcessLookupError, PermissionError):
-            pass  # Gone; or another user's, and not ours to signal.
+            pass  # It has ended, or belongs to another user.
 
 
 def wake() -> None:
-    """In a ward whose service is gone: the kernel has told those above, but a stopped process does not act on it."""
+    """Continues stopped processes above a ward whose service is gone, so that they handle the kernel's signal."""
     pid = os.getpid()
     for _ in range(_LEVELS):
         pid = linux.parent_of(pid)
@@ -118,7 +115,7 @@ def wake() -> None:
 
 
 def exit_code(status: int) -> int:
-    """A wait status in one byte, the way a shell tells it: 128 + signal for a killed process."""
+    """A wait status as an exit code, as in a shell: 128 + signal for a killed process."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
@@ -135,7 +132,7 @@ def _begin(ward: Callable[[], None], keeper: int, handler: Any) -> None:
 
 
 def live(ward: Callable[[], None]) -> NoReturn:
-    """The life of a process that is kept: ends with what it was started for, whatever threads are left."""
+    """Runs the ward in this process and exits, whatever threads are left."""
     code = 1
     try:
         ward()

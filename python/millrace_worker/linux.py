@@ -1,10 +1,9 @@
-"""The few system calls that Python's standard library does not name."""
+"""System calls that Python's standard library lacks, and relations of processes."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -17,14 +16,13 @@ def _prctl(option: int, value: int) -> None:
 
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     except (OSError, AttributeError, ImportError):
-        # Not Linux, or no ctypes: the control connection's end is then the only sign of the owner's death.
-        pass
+        pass  # Not Linux, or no ctypes: only the end of the control connection tells that the owner has died.
 
 
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Asks for a signal when the parent dies; acts at once if it died before the asking."""
+    """Has the kernel send a signal when the parent dies; sends it at once if the parent has died already."""
     _prctl(_PR_SET_PDEATHSIG, int(number))
-    # 0 is a parent outside this process's namespace: the agent, which the first process there asks for itself.
+    # 0 is a parent outside this process's namespace, the agent, which that namespace's first process checks itself.
     if os.getppid() not in (0, parent):
         os.kill(os.getpid(), number)
 
@@ -35,12 +33,12 @@ def adopt_orphans() -> None:
 
 
 def keep_private() -> None:
-    """No other process of the same user can look into the memory of this one."""
+    """Prevents other processes of the same user from reading this one's memory."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def close_inherited(first: int) -> None:
-    """Closes every descriptor from that number on, such as those that the service's own starter left open."""
+    """Closes every descriptor from that number on, such as those that the service inherited."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) >= first:
             try:
@@ -50,7 +48,7 @@ def close_inherited(first: int) -> None:
 
 
 def lead_nowhere(*descriptors: int) -> None:
-    """Nothing comes from these descriptors, and what is written to them is lost."""
+    """Redirects these descriptors to /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
     for each in descriptors:
         os.dup2(null, each)
@@ -58,24 +56,15 @@ def lead_nowhere(*descriptors: int) -> None:
         os.close(null)
 
 
-def children() -> Iterator[int]:
-    try:
-        with open("/proc/self/task/%d/children" % os.getpid(), encoding="ascii") as listing:
-            yield from (int(word) for word in listing.read().split())
-    except FileNotFoundError:
-        # A kernel without CONFIG_PROC_CHILDREN: look at every process.
-        mine = os.getpid()
-        for entry in os.listdir("/proc"):
-            if entry.isdigit() and parent_of(int(entry)) == mine:
-                yield int(entry)
-
-
 def children_of(pid: int) -> list[int]:
     """The children that a process's first thread has started; none if it has ended."""
     try:
         with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as listing:
             return [int(word) for word in listing.read().split()]
-    except (OSError, ValueError):
+    except FileNotFoundError:
+        # It has ended, or the kernel has no CONFIG_PROC_CHILDREN: look at every process.
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and parent_of(int(name)) == pid]
+    except OSError:
         return []
 
 

@@ -1,8 +1,6 @@
-"""stdout and stderr: each printed line goes home tagged with the run that printed it.
+"""stdout and stderr: connections to the service, on which Python's streams tag each line with its run.
 
-Descriptors 1 and 2 are connections to the service. Python's own streams write whole lines with a tag in
-front; what a subprocess or a C library writes arrives untagged, and the service tells by
-time whose it is.
+Subprocesses and C libraries write untagged lines, which the service assigns to runs by time.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _in_bundle = ""
 
 
 def set_bundle(folder: str) -> None:
-    """From now on files in this folder are named from it. Where a version lies on the disk tells nobody anything."""
+    """Shortens the paths of files in this folder from now on."""
     global _in_bundle
     _in_bundle = 'File "' + os.path.join(folder, "")
 
@@ -39,12 +37,12 @@ _LONGEST_PARTIAL = 64 * 1024
 
 
 class TaggedStream(io.TextIOBase):
-    """A text stream that hands on whole lines, each as `\\x1e<run id>\\x1f<text>\\n`."""
+    """A text stream that writes whole lines, each as `\\x1e<run id>\\x1f<text>\\n`."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        #: By run and thread: `print` writes text and end of line apart, and another thread may come between.
+        #: By run and thread: `print` writes text and newline separately, and another thread may write between.
         self._partial: dict[tuple[str, int], str] = {}
         self._lock = threading.RLock()
         self.buffer = io.FileIO(descriptor, "w", closefd=False)
@@ -58,11 +56,8 @@ class TaggedStream(io.TextIOBase):
     def fileno(self) -> int:
         return self._descriptor
 
-    def isatty(self) -> bool:
-        return False
-
     def close(self) -> None:
-        """Closing sys.stdout must not silence the calls that come after."""
+        """Does nothing: closing sys.stdout must not silence later calls."""
 
     def write(self, text: Any) -> int:
         if not isinstance(text, str):
@@ -82,7 +77,7 @@ class TaggedStream(io.TextIOBase):
         return len(text)
 
     def finish(self, run_id: str) -> None:
-        """Hands on what a run printed without an end of line."""
+        """Writes what a run printed without a newline."""
         if self._partial:
             with self._lock:
                 keys = [key for key in self._partial if key[0] == run_id]
@@ -92,7 +87,7 @@ class TaggedStream(io.TextIOBase):
     def _emit(self, run_id: str, lines: list[str]) -> None:
         tag = "\x1e%s\x1f" % run_id
         text = "".join(tag + line + "\n" for line in lines)
-        if self._descriptor == 2:  # Where tracebacks go that the app prints itself, or one of its threads.
+        if self._descriptor == 2:  # Tracebacks that the app prints itself.
             text = shorten(text)
         data = text.encode("utf-8", "replace")
         view = memoryview(data)

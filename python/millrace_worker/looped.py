@@ -1,7 +1,5 @@
-"""Apps with `async def`: one event loop on the main thread for the replica's life.
-
-Coroutines and async generators run on the loop; `def` functions of the same app run in threads, so that
-they neither block the loop nor find one running when they call `asyncio.run`.
+"""Apps with `async def`: one event loop on the main thread for the life of the replica. Their `def` functions run in
+threads, where they neither block the loop nor find one running when they call `asyncio.run`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from .encode import NotJson, make_encoder
 from .logs import CURRENT_RUN, finish_lines
 from .threaded import Threads
 
-#: A stream that never awaits gives the loop a turn after this long, or no cancel would reach it.
+#: How often a stream that never awaits gives the loop a turn, so that a cancel can reach it.
 _TURN_SECONDS = 0.005
 
 
@@ -104,18 +102,18 @@ class Looped:
         fault = None if task.cancelled() else task.exception()
         if fault:
             self._replica.give_up(fault)
-        # A task cancelled before its first step never ran a line of ours: the frame is made here.
-        self._replica.send(self._cancelled_frame(call_id) if task.cancelled() else task.result())
+        # A task that was cancelled before its first step has made no frame.
+        if not task.cancelled():
+            frame = task.result()
+        elif call_id in self._cancelled:
+            frame = frames.pack(frames.CANCELLED, call_id)
+        else:  # By the app, which may cancel every task of its loop.
+            frame = raised_frame(call_id, asyncio.CancelledError(), 0.0)
+        self._replica.send(frame)
         del self._tasks[call_id]
         self._cancelled.discard(call_id)
         self._credits.pop(call_id, None)
         self._call_ended()
-
-    def _cancelled_frame(self, call_id: int) -> bytes:
-        if call_id in self._cancelled:
-            return frames.pack(frames.CANCELLED, call_id)
-        # The app's own doing: it may cancel every task of its loop.
-        return raised_frame(call_id, asyncio.CancelledError(), 0.0)
 
     def _call_ended(self) -> None:
         self._running -= 1
@@ -166,7 +164,7 @@ class Looped:
                         self._turn_at = now
                         await asyncio.sleep(0)
                 if sent_bytes >= credit.granted_bytes:
-                    outbox.flush()  # A reader grants nothing for chunks that it has not got.
+                    outbox.flush()  # A reader grants nothing for chunks that it has not received.
                     await credit.wait(sent_bytes)
             return frames.pack(frames.END, call_id, frames.MILLISECONDS.pack(since(started)))
         except NotJson as error:
@@ -209,7 +207,7 @@ def _as_async_iterator(value: Any) -> AsyncIterator[Any] | None:
 
 
 class _Each:
-    """For an asynchronous iterator that can only give its next."""
+    """For an asynchronous iterator without `__aiter__`."""
 
     def __init__(self, stream: AsyncIterator[Any]) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""A replica's life: the app is imported, hello is said, calls are taken until the service says stop."""
+"""The life of a replica: imports the app, sends HELLO, and takes calls until the service sends STOP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable
 
 from . import app as apps
 from . import frames, keeper, logs
@@ -26,18 +26,13 @@ def start(order: Order) -> None:
     try:
         app = apps.load(order.ignore_extra)
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
-        refuse(wire, error)
+        wire.sendall(frames.pack(frames.INIT_FAILED, 0, json.dumps(apps.describe_failure(error)).encode()))
+        sys.exit(1)
     serve(order, app, ticket, wire)
 
 
-def refuse(wire: socket.socket, error: BaseException) -> NoReturn:
-    """Tells the service why the app cannot start, and ends the process."""
-    wire.sendall(frames.pack(frames.INIT_FAILED, 0, json.dumps(apps.describe_failure(error)).encode()))
-    sys.exit(1)
-
-
 def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None = None) -> None:
-    """Says hello and takes calls until the service closes the wire or says stop."""
+    """Sends HELLO and takes calls until the service closes the wire or sends STOP."""
     wire = wire or frames.connect(order.address, "wire", ticket)
     control = frames.connect(order.address, "control", ticket)
     replica = Replica(order, app, wire, control)
@@ -50,8 +45,11 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     run()
     finish()
     if not replica.is_stopping:
-        keeper.wake()  # The service may be gone, and this thread may be faster than the one that hears of it.
-    _leave()
+        keeper.wake()  # The service may be gone, and this thread may notice it first.
+    import atexit
+
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - nothing else runs them before os._exit
+    os._exit(0)  # Threads the function left behind do not keep the replica alive.
 
 
 def _way_of_running(replica: Replica) -> Callable[[], None]:
@@ -75,7 +73,7 @@ def _read_control(replica: Replica) -> None:
             for call_id, kind, payload in received:
                 _obey(replica, call_id, kind, payload)
     except OSError:
-        pass  # While it was read, or answered.
+        pass  # The connection is lost.
     keeper.wake()
     os._exit(1)  # The service is gone.
 
@@ -95,18 +93,11 @@ def _obey(replica: Replica, call_id: int, kind: int, payload: bytes) -> None:
             replica.cancel(call_id)
 
 
-def _leave() -> NoReturn:
-    import atexit
-
-    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - nothing else runs them before os._exit
-    os._exit(0)  # Threads the function left behind do not keep the replica alive.
-
-
 def take(end: Callable[[], None]) -> Callable[[], None]:
-    """From now on SIGTERM calls `end`, then the app's own handler, once; in the app's forks only the latter.
+    """Has SIGTERM call `end`, then the app's own handler, once; in the app's forks only the latter.
 
-    Call what it gives at the end of the replica: the wire's end may be read before the signal comes, and the
-    app's handler must run all the same.
+    Call the returned function at the end of the replica: the app's handler must run even if the wire ends before the
+    signal comes.
     """
     of_app = signal.getsignal(signal.SIGTERM)
     masks = threading.local()
@@ -123,8 +114,7 @@ def take(end: Callable[[], None]) -> Callable[[], None]:
         if signal.getsignal(signal.SIGTERM) is handle:
             handle(signal.SIGTERM, None)
 
-    # A worker that the app forks must end by SIGTERM, as its parent expects: by one that comes before the
-    # handler is put back too, so the signal waits until then.
+    # A worker that the app forks must end by SIGTERM. The signal is blocked until the app's handler is restored.
     def hold() -> None:
         masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 

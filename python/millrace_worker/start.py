@@ -1,4 +1,4 @@
-"""Where the first process of an app begins: it reads its order, and becomes what that names."""
+"""Starts the first process of an app as its order says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .app import Order
 
 
 def main() -> None:
-    """Reads one line of JSON from stdin (nothing of it may show in `ps` or in the environment)."""
+    """Reads the order from stdin, one line of JSON: it must not show in `ps` or in the environment."""
     owner = os.getppid()
     order = Order(json.loads(sys.stdin.buffer.readline()))
     linux.lead_nowhere(0)

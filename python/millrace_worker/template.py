@@ -52,7 +52,7 @@ def _say(home: socket.socket, message: dict[str, Any]) -> None:
 
 
 class _Nursery:
-    """The template's loop: orders from the service, and keepers that ended."""
+    """The template's loop: handles orders from the service, and ended keepers."""
 
     def __init__(self, order: Order, app: apps.App, home: socket.socket) -> None:
         self._order = order
@@ -75,7 +75,10 @@ class _Nursery:
             if self._home in readable:
                 received = self._home.recv(65536)
                 if not received:
-                    self._leave()
+                    # Retired, or the service is gone: the keepers end with this process, even if they are stopped.
+                    for pid in self._keepers:
+                        keeper.tell(pid, signal.SIGTERM)
+                    keeper.wake()
                     return
                 *lines, rest = (rest + received).split(b"\n")
                 for line in lines:
@@ -87,7 +90,7 @@ class _Nursery:
         elif "kill" in message:
             self._end(message["kill"], signal.SIGTERM)
         elif "end" in message:
-            # What its keeper kept falls to this process, and is killed in `_reap`.
+            # This process adopts what is below that keeper, and kills it in `_reap`.
             self._end(message["end"], signal.SIGKILL)
 
     def _end(self, ended_id: str, number: int) -> None:
@@ -95,15 +98,9 @@ class _Nursery:
             if replica_id == ended_id:
                 keeper.tell(pid, number)
 
-    def _leave(self) -> None:
-        """Retired, or the service is gone: the keepers end with this process, those that were stopped too."""
-        for pid in self._keepers:
-            keeper.tell(pid, signal.SIGTERM)
-        keeper.wake()
-
     def _fork(self, replica_id: str, ticket: str) -> None:
         owner = os.getpid()
-        # Until its own handlers stand, a signal in the child must wait.
+        # A signal in the child must wait for its own handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid == 0:
@@ -139,6 +136,6 @@ class _Nursery:
             if replica_id is not None:
                 _say(self._home, {"exited": {"id": replica_id, "code": keeper.exit_code(status)}})
         # A keeper that was itself killed leaves its orphans here.
-        for stray in linux.children():
+        for stray in linux.children_of(os.getpid()):
             if stray not in self._keepers:
                 keeper.tell(stray, signal.SIGKILL)

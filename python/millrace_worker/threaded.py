@@ -1,4 +1,4 @@
-"""Several `def` calls at a time, a thread each, never more than `replica_concurrency`."""
+"""Runs several `def` calls at a time, in up to `replica_concurrency` threads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Threads:
         """Runs the call in an idle thread, in a new one, or when one becomes free."""
         if len(self._threads) < self._size and not self._idle.acquire(blocking=False):
             self._grow()
-        # Known before it is taken up: a cancel may come at any time from now on.
+        # Before it is queued: a cancel may come at any time.
         self._live[call_id] = _Live()
         self._calls.put((call_id, payload))
 
@@ -120,10 +120,7 @@ class Threads:
             live.open = True
 
     def _leave(self, live: _Live) -> None:
-        """Takes back a raise that was asked for and has not landed.
-
-        One that lands while the window is being closed was the only one there will be.
-        """
+        """Takes back a raise that has not landed. One that lands during this is the only one."""
         with self._lock:
             live.open = False
             if live.aimed:

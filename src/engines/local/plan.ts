@@ -46,7 +46,7 @@ export function packPlan(plan: Plan): string {
 }
 
 const UNWALLED: readonly Field[] = Object.entries({
-  rung: "none",
+  level: "none",
   network: "true",
   scratch: "",
   harness: PYTHON_DIR,
@@ -58,7 +58,7 @@ function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): 
   const { environment, storage } = folders;
   const { interpreter, names } = python;
   return [
-    ...Object.entries({ rung: level, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
+    ...Object.entries({ level, scratch, harness: PYTHON_DIR, data_dir: dataDir }),
     ...present({ environment, storage, interpreter, user, memory_bytes: memoryBytes }),
     ...present({ unix_sockets: unixSockets || null }),
     ...network,

@@ -44,7 +44,7 @@ export async function probeNetwork(
   user: number,
 ): Promise<string | null> {
   try {
-    const reason = (await ask("probe_network", { python, dataDir, user }, { rung: level })).trim();
+    const reason = (await ask("probe_network", { python, dataDir, user }, { level })).trim();
     return reason === "judged" ? null : reason;
   } catch (error) {
     return (error as Error).message;
@@ -64,7 +64,7 @@ export async function probeCuda(
 ): Promise<CudaStart> {
   const libraries = env["LD_LIBRARY_PATH"];
   const variables = libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries };
-  const question = { rung: level, reads, has_notifier: hasNotifier, variables };
+  const question = { level, reads, has_notifier: hasNotifier, variables };
   return cudaStart.parse(JSON.parse(await ask("probe_cuda", host, question)));
 }
 

@@ -79,10 +79,10 @@ verifies("walls.attacks", "the table holds at least 120 attacks, each under a na
     .map(({ name }) => name);
   expect(names.length).toBeGreaterThanOrEqual(120);
   expect(new Set(names).size).toBe(names.length);
-  for (const rung of WALL_LEVELS)
+  for (const level of WALL_LEVELS)
     expect(
       Object.values(ATTACKS)
         .flat()
-        .some(({ isProven, stoppedBy }) => isProven && stoppedBy === rung),
+        .some(({ isProven, stoppedBy }) => isProven && stoppedBy === level),
     ).toBe(true);
 });

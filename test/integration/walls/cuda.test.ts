@@ -60,7 +60,7 @@ verifies("walls.cuda", "without a network CUDA's calls succeed as well", async (
 });
 
 /** What another program than CUDA's says in its place, as `doctor` would be told. */
-function probed(rung: WallLevel, attempt: string): unknown {
+function probed(level: WallLevel, attempt: string): unknown {
   const program = `try:\n    ${attempt}\n    print("started")\nexcept OSError as error:\n    print(error.strerror)`;
   const code = `
 import sys; sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
@@ -69,7 +69,7 @@ probe_cuda.PROGRAM = ${JSON.stringify(`import os, socket\n${program}`)}
 probe_cuda.main()`;
   const folder = temporaryFolder();
   const host = { folder, data_dir: folder, harness: PYTHON_DIR, reads: [], user: String(FIRST_USER) };
-  const asked = { ...host, rung, has_notifier: true, variables: {} };
+  const asked = { ...host, level, has_notifier: true, variables: {} };
   const input = `${JSON.stringify(asked)}\n`;
   return JSON.parse(execFileSync("python3", ["-I", "-S", "-c", code], { input, encoding: "utf8" }));
 }

@@ -94,7 +94,7 @@ verifies(
     const folder = mkdtempSync(path.join(tmpdir(), "millrace-probe-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const question = {
-      rung: "process",
+      level: "process",
       folder,
       data_dir: "/nonexistent",
       harness: PYTHON_DIR,

@@ -22,7 +22,7 @@ except (OSError, ValueError) as error:
 function readable(dataDir: string, more: Record<string, string> = {}): unknown {
   const own = (name: string): string => path.join(dataDir, name);
   const plan = {
-    rung: "landlock",
+    level: "landlock",
     network: "true",
     home: "",
     order: "",

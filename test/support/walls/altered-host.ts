@@ -26,7 +26,7 @@ const JUDGED = { network: "true", management_port: "1" } as const;
 /** The arguments of a Python that runs a program behind walls on such a host. */
 export function alteredHost({ level, landlock, nvidia, fields = JUDGED }: Altered, folder: string): string[] {
   const changes = {
-    rung: level,
+    level,
     ...(level === "uid" && { user: String(FIRST_USER) }),
     ...(landlock !== undefined && { landlock }),
     ...(nvidia && { nvidia }),

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-harness, folder, rung = sys.argv[1:]
+harness, folder, level = sys.argv[1:]
 ALTERED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "altered-host.py")
 
 HIDING = """
@@ -46,7 +46,7 @@ print(json.dumps([reach(port) for port in (*map(int, sys.argv[1:]), own.getsockn
 def app(name: str, code: str, *words: str) -> "subprocess.Popen[str]":
     own = os.path.join(folder, name)
     os.makedirs(own)
-    changes = {"rung": rung, "network": "true", "management_port": "1"}
+    changes = {"level": level, "network": "true", "management_port": "1"}
     command = [sys.executable, ALTERED, harness, own, json.dumps(changes), code, *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 

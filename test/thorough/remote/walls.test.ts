@@ -58,18 +58,18 @@ function lackingPython(folder: string, what: string): string {
 }
 
 for (const lack of ["nothing", "namespaces", "namespaces,landlock"] as const) {
-  const rung = { nothing: "userns", namespaces: "landlock", "namespaces,landlock": "process" } as const;
+  const given = { nothing: "userns", namespaces: "landlock", "namespaces,landlock": "process" } as const;
   verifies(
     ["seats.walls", "seats.walls-told"],
     `an app reaches only what is its own, where the machine lacks ${lack}`,
     async (context: TestContext) => {
-      await requireJudged(rung[lack], context);
+      await requireJudged(given[lack], context);
       const seats = await seated({}, { isolation: "auto" });
       const { on, place, folder } = seats;
       place.python = lackingPython(on.directory, lack);
       await on.deploy("app", APP);
       expect((await on.call("app", { x: [1, 2] }, { functionName: "echo" })).json.result).toEqual([1, 2]);
-      expect(await level(seats)).toBe(rung[lack]);
+      expect(await level(seats)).toBe(given[lack]);
 
       mkdirSync(path.join(folder, "neighbour"));
       const secret = path.join(folder, "neighbour", "secret");
@@ -89,7 +89,7 @@ for (const lack of ["nothing", "namespaces", "namespaces,landlock"] as const) {
       const { files, paths, pids, ...rest } = (await on.call("app", tried)).json.result;
       const bounds = { own: "done", stored: "done", temporary: "done", bound: "PermissionError" };
       expect(rest).toEqual({ ...bounds, ports: ports.map(() => "PermissionError") });
-      const hasFiles = rung[lack] !== "process";
+      const hasFiles = given[lack] !== "process";
       const refused = expect.stringMatching(/^(PermissionError|FileNotFoundError|ProcessLookupError)$/);
       expect(paths).toEqual([refused]);
       if (hasFiles) expect([files, pids]).toEqual([["done", refused, refused], [refused]]);

@@ -16,7 +16,7 @@ function figures(calls: number, kept: number, first: number, problem: string | n
   };
   return {
     rounds: 1,
-    rung: "userns",
+    level: "userns",
     sync: [subject("millrace", 100), subject("walls", calls)],
     keptTemplate: starts(kept),
     firstStart: starts(first),

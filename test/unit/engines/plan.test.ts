@@ -37,7 +37,7 @@ verifies(
   () => {
     const plan = packPlan(PLAN).split("\0");
     for (const field of [
-      "rung=userns",
+      "level=userns",
       "network=false",
       "data_dir=/data",
       "order={}",

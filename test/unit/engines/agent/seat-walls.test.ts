@@ -82,7 +82,7 @@ verifies(["seats.walls", "seats.walls-asked"], "an agent takes the strongest wal
     ["management_port", "0"],
   ];
   const auto = { isolation: "auto", network, must_judge: false };
-  const offer = { rung: "landlock", reasons: { userns: "no new namespaces" }, gap: null };
+  const offer = { level: "landlock", reasons: { userns: "no new namespaces" }, gap: null };
   expect(choose(auto, offer, "/tmp/machines")).toEqual({
     level: "landlock",
     gap: null,

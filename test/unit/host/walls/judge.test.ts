@@ -29,7 +29,7 @@ judge.nameservers = lambda: nameservers(asked["settings"])
 class Listeners:
     def at(self, address):
         return {asked["owner"]} if asked["owner"] and address.port == 80 else set()
-rest = dict.fromkeys(("rung", "home", "program", "order", "bundle", "harness", "storage", "scratch", "data_dir"), "")
+rest = dict.fromkeys(("level", "home", "program", "order", "bundle", "harness", "storage", "scratch", "data_dir"), "")
 judged = judge.Judge(Plan([*rest.items(), *map(tuple, asked["fields"])]), Listeners())
 def name(text, port):
     if ":" in text:

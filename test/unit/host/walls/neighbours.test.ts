@@ -17,7 +17,7 @@ from millrace_walls.plan import Plan
 class Listeners:
     def at(self, address):
         return set()
-rest = dict.fromkeys(("rung", "home", "program", "order", "bundle", "harness", "storage", "scratch", "data_dir"), "")
+rest = dict.fromkeys(("level", "home", "program", "order", "bundle", "harness", "storage", "scratch", "data_dir"), "")
 seat = Seat()
 def learn(*addresses):
     asyncio.run(seat.learn(list(addresses)))
