@@ -7,10 +7,10 @@ const NAME_WIDTH = 40;
 
 /** The table of `bench walls`, for people. */
 export function wallsText(machine: Machine, figures: WallsFigures, verdicts: readonly Verdict[]): string {
-  const { rounds, rung, sync, keptTemplate, firstStart, problem } = figures;
+  const { rounds, level, sync, keptTemplate, firstStart, problem } = figures;
   const lines = [
     ...machineLines(machine),
-    `medians of ${rounds} round(s); walls: ${rung ?? "none"}; CPU: of the service and all below it`,
+    `medians of ${rounds} round(s); walls: ${level ?? "none"}; CPU: of the service and all below it`,
     "",
     "".padEnd(NAME_WIDTH) + row("without", "with"),
   ];

@@ -22,7 +22,7 @@ export type Sides<T> = { readonly plain: readonly T[]; readonly walls: readonly 
 export type WallsFigures = {
   readonly rounds: number;
   /** What the walls are; null where this host gives none. */
-  readonly rung: string | null;
+  readonly level: string | null;
   readonly sync: readonly SubjectResult[];
   readonly keptTemplate: Sides<StartFigures>;
   readonly firstStart: Sides<StartFigures>;
@@ -43,14 +43,14 @@ export async function measureWalls(settings: SyncSettings): Promise<WallsFigures
   const firstStart: Record<Side, StartFigures[]> = { plain: [], walls: [] };
   const { rounds } = settings;
   let sync: readonly SubjectResult[] = [];
-  let rung: string | null = null;
+  let level: string | null = null;
   let problem: string | null = null;
   try {
     const { path: python } = await findInterpreter("python3");
     const user = readSettings({ flags: {}, env: {} }).settings.uidRange.first;
-    rung = highestLevel(await probeLevels({ python, dataDir: makeScratchDir(), reads: [], user }));
-    if (rung === null) throw new Error("this host gives no walls: millrace doctor says what it lacks");
-    const isolations: Readonly<Record<Side, string>> = { plain: "none", walls: rung };
+    level = highestLevel(await probeLevels({ python, dataDir: makeScratchDir(), reads: [], user }));
+    if (level === null) throw new Error("this host gives no walls: millrace doctor says what it lacks");
+    const isolations: Readonly<Record<Side, string>> = { plain: "none", walls: level };
     const subjects = SIDES.map((side) => subject(side, isolations[side]));
     sync = await measureFreshSets(settings, (each) => measureSync(subjects, each));
     await measureFirstStart(rounds, isolations, firstStart);
@@ -58,7 +58,7 @@ export async function measureWalls(settings: SyncSettings): Promise<WallsFigures
   } catch (error) {
     problem = (error as Error).message;
   }
-  return { rounds, rung, sync, keptTemplate, firstStart, problem };
+  return { rounds, level, sync, keptTemplate, firstStart, problem };
 }
 
 function subject(side: Side, isolation: string): Subject {
