@@ -60,6 +60,6 @@ function stepsOf<Phase extends string>(
 /** Values by frame type, for speed; `none` for every other type. */
 export function byType<Value>(row: Partial<Record<FrameName, Value>>, none: Value): readonly Value[] {
   const all = Array<Value>(64).fill(none);
-  for (const [name, value] of Object.entries(row)) all[FRAME[name as FrameName]] = value as Value;
+  for (const [name, value] of Object.entries(row)) all[FRAME[name as FrameName]] = value;
   return all;
 }
