@@ -12,7 +12,7 @@ import {
 } from "../../../src/gateway/body.ts";
 import { AppError } from "../../../src/model/errors.ts";
 import { verifies } from "../../verifies.ts";
-import type { RequestHead } from "../../../src/gateway/request-head.ts";
+import { RequestHead } from "../../../src/gateway/request-head.ts";
 
 const MIB = 1024 * 1024;
 
