@@ -148,7 +148,9 @@ describe("the head of a request", () => {
   test("is refused for a media type before it is refused for its length", () => {
     const long = headOf({ ...JSON_HEADERS, contentLength: "11" });
     expect(() => checkBodyHead(long, 10)).toThrow("max_body");
-    expect(() => checkBodyHead({ ...long, contentType: "text/plain" }, 10)).toThrow("application/json");
+    expect(() =>
+      checkBodyHead(headOf({ ...JSON_HEADERS, contentLength: "11", contentType: "text/plain" }), 10),
+    ).toThrow("application/json");
   });
 });
 
