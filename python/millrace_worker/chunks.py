@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from os import write
 from threading import Condition
 from time import monotonic, sleep
 from typing import Any, Callable, NoReturn
@@ -134,11 +135,12 @@ class Outbox:
             self._write(b"".join(frames))
 
     def _write(self, data: bytes) -> None:
-        # Not by `send`: behind walls the kernel's filter checks the arguments of `sendto`, but not of `write`.
+        # Not by `send`: behind walls the kernel's filter checks the arguments of `sendto`, but not of `write`. Not by
+        # `os.write`: apps patch that, as gevent does.
         try:
-            sent = os.write(self._wire.fileno(), data)
+            sent = write(self._wire.fileno(), data)
             while sent < len(data):
-                sent += os.write(self._wire.fileno(), memoryview(data)[sent:])
+                sent += write(self._wire.fileno(), memoryview(data)[sent:])
         except OSError:
             os._exit(1)  # The service, or the app itself, has closed it.
         self._due_at = monotonic() + HOLD_SECONDS
