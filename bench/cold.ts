@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { descendantsOf, endOfReplicas } from "./proc.ts";
 import { runTool } from "./processes.ts";
 import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
@@ -23,8 +23,6 @@ export type ColdFigures = {
 
 const REPLICAS = 8;
 const HOLD_SECONDS = 0.3;
-const REPLICA_END_MS = 30_000;
-const POLL_MS = 10;
 const FROM_ZERO = join(import.meta.dirname, "apps/from-zero");
 
 /** Measures starts of every kind, each several times. */
@@ -115,10 +113,10 @@ async function measureKeptTemplate(repeats: number, fromZero: number[], scaleOut
   const service = await startMillrace(makeScratchDir(), ["slow-import"]);
   const url = service.callUrl("slow-import");
   let last = await timedCall(url, service.headers, "{}");
-  let pids = new Set([last.result["pid"]]);
+  let [replicas, processes] = [1, descendantsOf(service.pid).length];
   for (let round = 1; round <= repeats; round++) {
     progress(`from zero with a kept template, then 1 to ${REPLICAS} replicas, ${round}/${repeats}`);
-    await Promise.all([...pids].map((pid) => endOfReplica(Number(pid))));
+    await endOfReplicas(service.pid, processes, replicas);
     const call = await timedCall(url, service.headers, "{}");
     if (call.result["imported_by"] !== last.result["imported_by"]) {
       throw new Error("the template was not kept: the app was imported again");
@@ -126,9 +124,8 @@ async function measureKeptTemplate(repeats: number, fromZero: number[], scaleOut
     fromZero.push(call.ms);
     last = call;
     // That call left one idle replica; the burst comes well inside its cooldown.
-    const burst = await scaleOutBurst(service);
-    scaleOut.push(burst.ms);
-    pids = burst.pids;
+    scaleOut.push(await scaleOutBurst(service));
+    [replicas, processes] = [REPLICAS, descendantsOf(service.pid).length];
   }
   await service.stop();
 }
@@ -137,7 +134,7 @@ async function measureKeptTemplate(repeats: number, fromZero: number[], scaleOut
  * Calls as many times at once as there may be replicas, each call keeping its replica busy; the time runs until
  * the last of them has entered the function. Python's and Node's monotonic clocks are one on Linux.
  */
-async function scaleOutBurst(service: MillraceRunning): Promise<{ ms: number; pids: Set<unknown> }> {
+async function scaleOutBurst(service: MillraceRunning): Promise<number> {
   const url = service.callUrl("slow-import", "hold");
   const body = JSON.stringify({ seconds: HOLD_SECONDS });
   const startedAt = Number(process.hrtime.bigint()) / 1e9;
@@ -149,28 +146,7 @@ async function scaleOutBurst(service: MillraceRunning): Promise<{ ms: number; pi
     throw new Error(`${REPLICAS} calls of ${HOLD_SECONDS} s met ${pids.size} replica(s), not ${REPLICAS}`);
   }
   const lastEnteredAt = Math.max(...calls.map((call) => Number(call.result["entered_at"])));
-  return { ms: (lastEnteredAt - startedAt) * 1000, pids };
-}
-
-/** Resolves when the replica's process is gone; scale-to-zero is then complete. */
-async function endOfReplica(pid: number): Promise<void> {
-  const deadline = performance.now() + REPLICA_END_MS;
-  while (isAlive(pid)) {
-    if (performance.now() > deadline) {
-      throw new Error(`replica ${pid} is still there ${REPLICA_END_MS / 1000} s after its last call`);
-    }
-    await pause(POLL_MS);
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // A replica under another user may not be signalled, but it is there.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
+  return (lastEnteredAt - startedAt) * 1000;
 }
 
 function median(values: readonly number[]): number | null {

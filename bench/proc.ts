@@ -1,4 +1,5 @@
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
 
 /** Clock ticks of `/proc`: 100 a second on every Linux that Node runs on. */
 const TICK_MS = 10;
@@ -76,6 +77,23 @@ export function descendantsOf(pid: number): number[] {
   };
   visit(pid);
   return found;
+}
+
+/** It and its keeper. */
+const PROCESSES_OF_A_REPLICA = 2;
+const REPLICA_END_MS = 30_000;
+const POLL_MS = 10;
+
+/**
+ * Resolves when that many replicas of a service are gone, of the processes that it had below it. In a namespace an app
+ * does not know its own process id, so it cannot tell which to wait for.
+ */
+export async function endOfReplicas(service: number, processes: number, replicas: number): Promise<void> {
+  const deadline = performance.now() + REPLICA_END_MS;
+  while (descendantsOf(service).length > processes - replicas * PROCESSES_OF_A_REPLICA) {
+    if (performance.now() > deadline) throw new Error("replicas are still there after their cooldown");
+    await pause(POLL_MS);
+  }
 }
 
 /** The fields of `/proc/PID/stat`; the second, a name in parentheses that may contain anything, is emptied. */

@@ -1,9 +1,8 @@
-import { setTimeout as pause } from "node:timers/promises";
 import { readSettings } from "../src/config/settings.ts";
 import { findInterpreter } from "../src/host/interpreter.ts";
 import { probeLevels } from "../src/host/walls/probes.ts";
 import { highestLevel } from "../src/host/walls/walls.ts";
-import { descendantsOf, runMsOf } from "./proc.ts";
+import { descendantsOf, endOfReplicas, runMsOf } from "./proc.ts";
 import { measureFreshSets } from "./fresh-sets.ts";
 import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
@@ -31,11 +30,6 @@ export type WallsFigures = {
 
 const SIDES = ["plain", "walls"] as const;
 type Side = (typeof SIDES)[number];
-
-/** A replica and its keeper: what ends when an app scales to zero and its template is kept. */
-const PROCESSES_OF_A_REPLICA = 2;
-const REPLICA_END_MS = 30_000;
-const POLL_MS = 10;
 
 /** Measures calls and starts of two services that take turns, one with walls around its apps and one without. */
 export async function measureWalls(settings: SyncSettings): Promise<WallsFigures> {
@@ -114,7 +108,7 @@ async function measureKeptTemplate(
       const service = services[side];
       if (!service) continue;
       progress(`from zero with a kept template, ${side}, ${round + 1}/${rounds}`);
-      await endOfReplica(service, counts[side]);
+      await endOfReplicas(service.pid, counts[side], 1);
       into[side].push(await timedStart(service, service.callUrl("slow-import")));
       counts[side] = descendantsOf(service.pid).length;
     }
@@ -135,13 +129,4 @@ async function timedStart(service: MillraceRunning, url: string): Promise<StartF
 /** The processor time in milliseconds of a process and each below it. */
 function runTimes(service: number): Map<number, number> {
   return new Map([service, ...descendantsOf(service)].map((pid) => [pid, runMsOf(pid)]));
-}
-
-/** Resolves when the service's one replica and its keeper are gone. Behind walls an app does not know its own pid. */
-async function endOfReplica({ pid }: MillraceRunning, withReplica: number): Promise<void> {
-  const deadline = performance.now() + REPLICA_END_MS;
-  while (descendantsOf(pid).length > withReplica - PROCESSES_OF_A_REPLICA) {
-    if (performance.now() > deadline) throw new Error("the replica is still there after its cooldown");
-    await pause(POLL_MS);
-  }
 }
