@@ -39,7 +39,10 @@ type InspectionParts<Report> = {
   readonly clock: Pick<Clock, "every" | "monotonic">;
 };
 
-type Look<Report> = { readonly report: Promise<Report>; readonly startedAt: number; hasBegun: boolean };
+type Look<Report> = {
+  readonly report: Promise<Report>;
+  readonly progress: { readonly startedAt: number; hasBegun: boolean };
+};
 
 /** A working disk returns the first page within this time; the rest depends on the size. */
 const BEGIN_MS = 5_000;
@@ -75,14 +78,14 @@ export class Inspection<Report> {
 
   #start(): Look<Report> {
     const { inspect, clock } = this.#parts;
-    const report = inspect(() => (look.hasBegun = true)).finally(() => (this.#look = null));
-    const look: Look<Report> = { report, startedAt: clock.monotonic(), hasBegun: false };
+    const progress = { startedAt: clock.monotonic(), hasBegun: false };
+    const report = inspect(() => (progress.hasBegun = true)).finally(() => (this.#look = null));
     // It may fail after all callers have given up.
     report.catch(() => {});
-    return look;
+    return { report, progress };
   }
 
-  #isStuck({ hasBegun, startedAt }: Look<Report>): boolean {
+  #isStuck({ progress: { hasBegun, startedAt } }: Look<Report>): boolean {
     const { isSilent, clock } = this.#parts;
     return isSilent() || (!hasBegun && clock.monotonic() - startedAt >= BEGIN_MS);
   }

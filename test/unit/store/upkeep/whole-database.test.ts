@@ -57,3 +57,15 @@ verifies(
     expect(await stuck).toMatchObject([{ status: "rejected" }]);
   },
 );
+
+verifies("doctor.hang", "a look may begin at once, as that at Postgres does", async () => {
+  const inspection = new Inspection<string>({
+    inspect: async (begin) => {
+      begin();
+      return "sound";
+    },
+    isSilent: () => false,
+    clock: new HandClock(),
+  });
+  expect(await inspection.report()).toBe("sound");
+});
