@@ -65,8 +65,10 @@ export class ImmediateQueue {
   }
 
   #turn(): void {
-    for (const work of this.#waiting.slice(0, PER_TURN)) work();
-    this.#waiting.splice(0, PER_TURN);
+    const some = this.#waiting.slice(0, PER_TURN);
+    for (const work of some) work();
+    // Not more: the work may have added more.
+    this.#waiting.splice(0, some.length);
     if (this.#waiting.length > 0) setImmediate(() => this.#turn());
   }
 }

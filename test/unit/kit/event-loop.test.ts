@@ -109,3 +109,14 @@ verifies(
     expect(done.at(-1)).toBe(-1);
   },
 );
+
+test("work that is added by other work is done too", async () => {
+  const work = new ImmediateQueue();
+  const done: string[] = [];
+  work.add(() => {
+    done.push("first");
+    work.add(() => done.push("second"));
+  });
+  for (let turn = 0; turn < 3; turn++) await setImmediate();
+  expect(done).toEqual(["first", "second"]);
+});
