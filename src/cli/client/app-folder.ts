@@ -19,7 +19,7 @@ export type AppFolder = {
 /** Reads an app's folder and finds all that is wrong with it before anything is sent. */
 export function readAppFolder(given: string | undefined, nameGiven?: string): AppFolder {
   const folder = path.resolve(given ?? ".");
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
+  if (!existsSync(folder) || !statSync(folder).isDirectory()) {
     throw usage(`there is no folder ${given ?? folder}`, `millrace init ${given ?? "."}`);
   }
   const { config, warnings } = loadAppConfig(folder);

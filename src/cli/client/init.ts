@@ -62,9 +62,11 @@ function contents(name: string, shown: string): Record<string, string> {
     "main.py": `"""Every function here can be called; a function that yields streams. Code at this level runs once per replica."""
 import time
 
+
 def run(name: str = "world"):
     """Greets somebody."""
     return {"message": f"Hello, {name}!"}
+
 
 def count(upto: int = 3):
     """Yields one number after the other."""

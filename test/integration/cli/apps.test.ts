@@ -83,6 +83,7 @@ verifies("cli.deploy", "what is wrong with a folder is said before anything is s
   const app = appFolder(client, "faulty", "", "[scaling]\ncooldown = -1\nmin_replicas = 'x'\n");
   for (const [args, message] of [
     [["nowhere"], "there is no folder"],
+    [["n".repeat(300)], "there is no folder"],
     [["."], "has no main.py"],
     [[app], "has 2 problems"],
   ] as const) {

@@ -29,4 +29,7 @@ verifies("cli.init", "init never overwrites: with one file in the way nothing is
   const named = await client.run("init", "other", "--name", "Not A Name");
   expect([named.code, existsSync(path.join(client.cwd, "other"))]).toEqual([2, false]);
   expect(await client.json("init", "other", "--name", "fine")).toMatchObject({ name: "fine" });
+  // As formatters of Python leave it: two empty lines before each function.
+  const main = readFileSync(path.join(client.cwd, "other", "main.py"), "utf8");
+  expect(main.match(/(?<=\n\n\n)def \w+/g)).toEqual(["def run", "def count"]);
 });
