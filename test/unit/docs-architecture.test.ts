@@ -21,7 +21,11 @@ const DOCUMENTS = [
 
 /** Files and folders of the repository that a text names in code, from its root, and links, from its own place. */
 function pathsNamed(text: string, document: string): string[] {
-  const inCode = [...text.matchAll(/`((?:src|test|python|docs|bench|examples|bin|\.ci)\/[^`\s]*)`/g)];
+  const inCode = [
+    ...text.matchAll(
+      /`((?:src|test|python|docs|bench|examples|bin|web|client|scripts|packaging|\.ci)\/[^`\s]*)`/g,
+    ),
+  ];
   const links = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)];
   return [
     ...inCode.map(([, path = ""]) => path),
@@ -88,8 +92,13 @@ describe("the documents as they stand", () => {
 
 describe("the comparison finds planted faults", () => {
   test("a path that is not there, in code and in a link, and a script that is not there", () => {
-    const text = "See `src/kit/gone.ts`, [x](gone.md#top) and `src/kit/`; run npm run gone:away.";
-    expect(missing(pathsNamed(text, "docs/api.md"))).toEqual(["src/kit/gone.ts", "docs/gone.md"]);
+    const text =
+      "See `src/kit/gone.ts`, `web/gone.ts`, [x](gone.md#top) and `src/kit/`; run npm run gone:away.";
+    expect(missing(pathsNamed(text, "docs/api.md"))).toEqual([
+      "src/kit/gone.ts",
+      "web/gone.ts",
+      "docs/gone.md",
+    ]);
     expect(scriptsNamed(text)).toEqual(["gone:away"]);
   });
 
