@@ -128,7 +128,8 @@ export class SupervisorJob {
     const id = `millrace-${randomName(12)}`;
     this.#id = id;
     this.#proof = null;
-    this.#phase = "submitted";
+    // The one before may just have come back. It counts until it is told to leave.
+    if (!this.#isConnected()) this.#phase = "submitted";
     this.#since = clock.monotonic();
     const order = { id, namespace, addresses: [home.address], ...home };
     const command = `exec python3 -m millrace_ray ${Buffer.from(JSON.stringify(order)).toString("base64")}`;

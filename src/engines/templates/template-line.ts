@@ -162,7 +162,8 @@ export class TemplateLine {
   }
 
   #startForking(): void {
-    this.#phase = "forking";
+    // One that is being ended may still say that it is ready.
+    if (this.#phase === "importing") this.#phase = "forking";
     for (const waiting of this.#take()) this.#fork(waiting);
   }
 

@@ -13,12 +13,15 @@ const TOKEN = "0123456789abcdef0123456789abcdef";
 const PROOF = `Running entrypoint…\nmillrace supervisor ${createHash("sha256").update(TOKEN).digest("hex")}\n`;
 
 /** A job of a played cluster, by a clock that a test moves. */
-async function start() {
+async function start(onPack = (): void => {}) {
   const ray = await PlayedRay.listen();
   const clock = new HandClock();
   const job = new SupervisorJob({
     api: new JobsApi(ray.address, () => null),
-    pack: async () => ({ name: "a.zip", archive: Buffer.from("files") }),
+    pack: async () => {
+      onPack();
+      return { name: "a.zip", archive: Buffer.from("files") };
+    },
     namespace: "millrace-test",
     home: HOME,
     clock,
@@ -70,6 +73,16 @@ verifies("ray.supervisor", "one that has ended is started again, at once if it h
   const [, second, third] = ray.jobs.values();
   await until("the one that stayed away is ended", () => second?.status === "STOPPED", ray.condition);
   expect(third?.status).toBe("RUNNING");
+});
+
+verifies("ray.supervisor", "one that comes back while another is submitted is not lost", async () => {
+  const back = { now: (): void => {} };
+  const { ray, job, clock } = await start(() => back.now());
+  back.now = () => job.setConnected(true);
+  job.setConnected(true);
+  job.setConnected(false);
+  await clock.passDuring(until("another is submitted", () => ray.jobs.size === 2));
+  expect(job.trouble).toBeNull();
 });
 
 verifies(
