@@ -173,15 +173,14 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
     folders = [""]
     while folders:
         folder = folders.pop()
-        names = _names(os.path.join(root, folder))
-        while True:
-            try:
-                name = next(names, None)
-            except OSError:
-                yield {"kind": "odd", "name": _text(folder)}
-                break
-            if name is None:
-                break
+        try:
+            # All at once, and each once: a folder that is read while its files are replaced may name them again and
+            # again, and an archive with a name in it twice cannot be restored.
+            names = sorted({*os.listdir(os.path.join(root, folder))})
+        except OSError:
+            yield {"kind": "odd", "name": _text(folder)}
+            continue
+        for name in names:
             if not folder and name.startswith(STAGED):
                 continue
             path = os.path.join(folder, name)
@@ -204,13 +203,6 @@ def told(root: str) -> Iterator[dict[str, Any] | bytes]:
             else:
                 yield {"kind": "odd", "name": head["name"]}
     yield {"kind": "over"}
-
-
-def _names(folder: str) -> Iterator[str]:
-    """One at a time, unsorted: a folder may have millions of entries."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            yield entry.name
 
 
 def _file(path: str, head: dict[str, Any]) -> Iterator[dict[str, Any] | bytes]:

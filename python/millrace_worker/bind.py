@@ -95,9 +95,10 @@ def find_entries(module: ModuleType, ignore_extra: bool) -> dict[str, Entry]:
         # No URL could have a longer name.
         if name.startswith("_") or isinstance(value, type) or not callable(value) or len(name) > NAME_CHARS:
             continue
-        # An instance with __call__ has the __module__ of its class, but is no function of main.py.
-        is_function = isinstance(value, FunctionType) or hasattr(value, "__wrapped__")
-        own = is_function and getattr(value, "__module__", None) == module.__name__
+        # An instance with __call__ has the __module__ of its class, but is no function of main.py. Imported proxies are
+        # not asked for other attributes: they may import something then, or raise.
+        own = getattr(value, "__module__", None) == module.__name__
+        own = own and (isinstance(value, FunctionType) or hasattr(value, "__wrapped__"))
         plain = _unwrap(value) if own or name in exported else None
         if plain is not None:
             entries[name] = Entry(name, value, plain, ignore_extra)

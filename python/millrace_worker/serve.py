@@ -13,7 +13,10 @@ from typing import Any, Callable
 from . import app as apps
 from . import frames, keeper, logs
 from .app import Order
-from .call import Replica
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .call import Replica
 
 _PONG = frames.pack(frames.PONG, 0)
 
@@ -33,6 +36,9 @@ def start(order: Order) -> None:
 
 def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None = None) -> None:
     """Sends HELLO and takes calls until the service closes the wire or sends STOP."""
+    # Not before the app: this imports traceback, tokenize and others, and main.py may have modules of these names.
+    from .call import Replica
+
     wire = wire or frames.connect(order.address, "wire", ticket)
     control = frames.connect(order.address, "control", ticket)
     replica = Replica(order, app, wire, control)

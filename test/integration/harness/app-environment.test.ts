@@ -52,6 +52,10 @@ const service = sharedService({
   around: { main: MAIN, files, toml: "[scaling]\nmax_replicas = 1\n" },
   ordinary: { main: MAIN, files, toml: '[deployment]\nfork = "never"\n[scaling]\nmax_replicas = 1\n' },
   other: { main: MAIN, files },
+  named: {
+    main: "from tokenize import words\ndef run(text):\n    return words(text)",
+    files: { "tokenize.py": "def words(text):\n    return text.split()" },
+  },
 });
 
 // oxlint-disable-next-line no-explicit-any
@@ -134,4 +138,8 @@ test("nothing of the order to start shows in a process's command line", async ()
   const { pid } = await result("count");
   const { readFileSync } = await import("node:fs");
   expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).not.toMatch(/[0-9a-f]{32}/);
+});
+
+test("a module of the app is imported even if Python has one of that name, which the harness needs too", async () => {
+  expect(await result("run", { text: "a b" }, "named")).toEqual(["a", "b"]);
 });

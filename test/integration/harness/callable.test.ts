@@ -6,7 +6,7 @@ const MAIN = `
 import functools
 from os.path import basename, join
 from subprocess import run
-from lib import helper, listed
+from lib import helper, listed, request
 
 __all__ = ["listed", "missing", "basename"]
 
@@ -43,6 +43,15 @@ def helper():
 
 def listed(n=1):
     return ["listed", n]
+
+class Proxy:
+    def __call__(self):
+        return "never"
+
+    def __getattr__(self, name):
+        raise RuntimeError("working outside of a request")
+
+request = Proxy()
 `;
 
 const service = sharedService({ names: { main: MAIN, files: { "lib.py": LIB } } });
@@ -71,6 +80,8 @@ verifies("run.callable.imported", "an imported function that __all__ does not li
   expect(await status("helper")).toBe(404);
   expect(await status("join", { a: "x" })).toBe(404);
   expect(await status("functools")).toBe(404);
+  // Its attributes are not asked for: they would raise, and the app would not start.
+  expect(await status("request")).toBe(404);
 });
 
 verifies("run.callable.class", "a class and an instance of it are 404", async () => {
