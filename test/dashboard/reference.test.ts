@@ -31,7 +31,7 @@ verifies(
     const body = create.getByRole("region", { name: "Body of createServiceAccount" });
     expect(await body.innerText()).toMatch(/name\s*required\s*string\s*1 to 100 characters/);
     const example = await create.getByRole("region", { name: "Example answer" }).innerText();
-    expect(JSON.parse(example)).toMatchObject({ name: "name", role: "run", token: "token" });
+    expect(JSON.parse(example)).toMatchObject({ name: "name", role: "call", token: "token" });
     expect(await create.getByRole("region", { name: "Command" }).innerText()).toContain("/service-accounts'");
 
     await page.getByLabel("Find an operation").fill("webhook secret");

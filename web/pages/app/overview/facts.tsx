@@ -49,11 +49,9 @@ export function Facts({
         <Fact title="Hardware">{app ? hardwareOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
         <Fact title="Scaling">{app ? scalingOf(app) : <Skeleton className="h-4 w-36" />}</Fact>
         {app?.startFailure && (
-          <div className="min-w-0 sm:col-span-2 xl:col-span-4">
-            <Fact title="Could not start">
-              <p className="min-w-0 wrap-anywhere">{app.startFailure}</p>
-            </Fact>
-          </div>
+          <Fact title="Could not start" isWide>
+            <p className="min-w-0 wrap-anywhere">{app.startFailure}</p>
+          </Fact>
         )}
         {app?.host && (
           <Fact title="Own host">
@@ -80,9 +78,18 @@ function checkOf(path: string | null): ReactNode {
   return <code className="min-w-0 font-mono text-[0.9rem] wrap-anywhere">{path}</code>;
 }
 
-function Fact({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+function Fact({
+  title,
+  isWide = false,
+  children,
+}: {
+  readonly title: string;
+  /** It takes a row of its own. */
+  readonly isWide?: boolean;
+  readonly children: ReactNode;
+}) {
   return (
-    <div className="min-w-0">
+    <div className={isWide ? "min-w-0 sm:col-span-2 xl:col-span-4" : "min-w-0"}>
       <dt className="mb-0.5 text-[0.9rem] text-ink-soft">{title}</dt>
       <dd className="flex min-h-6 min-w-0 flex-wrap items-center gap-x-2">{children}</dd>
     </div>
