@@ -98,10 +98,10 @@ async function reloadAtSaves(
   flags: DevFlags,
   folder: string,
 ): Promise<void> {
-  const saves = savesBelow(folder, api.signal);
   let served: string | null = null;
   let tried: string | null = null;
-  while (!(await saves.next()).done) {
+  // Leaving the loop ends the watching, which would keep this process alive.
+  for await (const _save of savesBelow(folder, api.signal)) {
     const startedAt = performance.now();
     try {
       const read = readAppFolder(given, flags.name);

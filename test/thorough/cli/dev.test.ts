@@ -69,6 +69,17 @@ verifies(
   },
 );
 
+verifies("cli.dev", "Ctrl-C while a save is being deployed ends dev too", async () => {
+  const client = new Client(null);
+  const folder = path.join(client.cwd, "slow");
+  mkdirSync(folder);
+  const main = "import threading\nprint('importing', flush=True)\nthreading.Event().wait()\n";
+  writeFileSync(path.join(folder, "main.py"), main);
+  const dev = client.start("dev", "slow", "--api-port", "0", "--base-port", "0");
+  await dev.printed(/ log +importing$/m);
+  expect([0, 130]).toContain(await dev.interrupt());
+});
+
 verifies(
   "cli.dev.call",
   "the commands dev prints reach it, also beside another service of the folder",
