@@ -1,10 +1,10 @@
-import { readdirSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { KillableService } from "../../support/killable-service.ts";
-import { LEDGER_APP } from "../../support/ledger.ts";
+import { Ledger, LEDGER_APP } from "../../support/ledger.ts";
 import { PromisedRuns } from "../../support/promised-runs.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -23,8 +23,11 @@ verifies(
     });
     await service.start();
     const before = new PromisedRuns(service);
-    // Slow enough that most are still queued, and two run, when the backup is taken.
-    await before.post(80, { ms: 100, padBytes: 2_000 });
+    // Two run, and all others are queued, when the backup is taken.
+    const held = { functionName: "hold", query: "?async=true" };
+    for (let i = 0; i < 2; i++) await service.post({ n: 1, name: "go" }, held);
+    await until("two run", () => Ledger.read(service).begins.size === 2);
+    await before.post(80, { padBytes: 2_000 });
     const during = new PromisedRuns(service);
     const load = during.post(Number.POSITIVE_INFINITY, { clients: 4 });
     await until("the load goes on", () => during.accepted.size > 10);
@@ -49,6 +52,8 @@ verifies(
     const queued = await again.withStore(async (store) => (await store.claims.backlog()).length);
     expect(queued).toBe(1);
     await again.start();
+    mkdirSync(again.storageDir, { recursive: true });
+    writeFileSync(path.join(again.storageDir, "go"), "");
     await before.keep(again);
     await again.stop();
   },
