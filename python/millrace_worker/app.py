@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .bind import Entry, find_entries
+from .bind import SETUP, Entry, find_entries
 from .frames import FUNCTIONS, HELLO_BYTES, MESSAGE_CHARS, NAME_CHARS, PARAMETERS, TRACEBACK_CHARS
 from .logs import shorten
 from .signature import SignatureReader
@@ -41,12 +41,16 @@ class TooMuch(Exception):
 
 
 class App:
-    """An imported `main.py` and its callable functions."""
+    """An imported `main.py`: its callable functions and its `setup`. Raises TypeError if that cannot be run."""
 
     def __init__(self, module: ModuleType, entries: dict[str, Entry]) -> None:
         self.module = module
+        self.setup = entries.pop(SETUP, None)
+        if self.setup:
+            self.setup.require_setup()
         self.entries = entries
-        self.has_async = any(entry.is_async for entry in entries.values())
+        # `setup` too: what it starts on the event loop runs on.
+        self.has_async = any(entry.is_async for entry in (*entries.values(), self.setup) if entry)
         reader = SignatureReader()
         # With the import: forked replicas inherit it, and effects of the hints' code count as the import's.
         self._functions = _fit([reader.read(entry) for entry in entries.values()])
@@ -85,7 +89,7 @@ def _fit(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def describe_failure(error: BaseException) -> dict[str, str]:
-    """Why the import failed: one line for callers, the whole traceback for the log."""
+    """Why the import or `setup` failed: one line for callers, the whole traceback for the log."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)

@@ -11,6 +11,10 @@ from .frames import MISFITS, NAME_CHARS, NOTE_CHARS, short_name
 _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
 
 
+#: The function that a replica calls itself, once, before its first call; callers cannot.
+SETUP = "setup"
+
+
 class Entry:
     """A callable function."""
 
@@ -34,6 +38,20 @@ class Entry:
         self.ignore_extra = ignore_extra
         self.is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
         self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
+
+    def require_setup(self) -> None:
+        """Raises TypeError if this cannot be `setup`, which is called once, without arguments."""
+        missing = [name for name in _named_parameters(self.plain.__code__) if name not in self.defaults]
+        if missing:
+            raise TypeError(
+                "setup() in main.py is called without arguments, but requires %s: remove the parameters or give them"
+                " defaults; if callers should call the function, rename it" % ", ".join(missing)
+            )
+        if self.is_generator:
+            raise TypeError(
+                "setup() in main.py is a generator, which would never run: remove its yield; if callers should call"
+                " the function, rename it"
+            )
 
     def misfits(self, arguments: dict[str, Any]) -> tuple[list[dict[str, str]], int]:
         """Missing and unknown arguments, and how many more there are; drops unknown ones if the app ignores them."""
@@ -87,7 +105,9 @@ class Entry:
 
 
 def find_entries(module: ModuleType, ignore_extra: bool) -> dict[str, Entry]:
-    """Functions that the module defines, and callables in its `__all__`; never an imported name or a class."""
+    """Functions that the module defines, and callables in its `__all__`; never an imported name or a class. `setup` is
+    among them.
+    """
     public = getattr(module, "__all__", None)
     exported = {name for name in public if isinstance(name, str)} if isinstance(public, (list, tuple)) else set()
     entries: dict[str, Entry] = {}

@@ -42,6 +42,8 @@ class Replica:
         #: Set by the way of running: stop a begun call, grant bytes to one.
         self.cancel: Callable[[int], None] = lambda call_id: None
         self.grant: Callable[[int, int], None] = lambda call_id, count_bytes: None
+        #: Runs the app's `setup`; an event loop runs one that is `async def`.
+        self.set_up: Callable[[Entry], object] = lambda setup: setup.function()
         #: The service has sent STOP, and closes the wire after the last call.
         self.is_stopping = False
         self._is_fork = False

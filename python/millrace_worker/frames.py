@@ -15,7 +15,7 @@ HEAD_BYTES = HEAD.size
 # The wire, to the replica.
 CALL = 1  # u8 length of the function's name, 36 bytes run id, the name, the arguments as JSON
 # The wire, from the replica.
-HELLO = 2  # JSON: Python's version, pid, functions
+HELLO = 2  # JSON: Python's version, pid, functions, milliseconds of setup()
 INIT_FAILED = 3  # JSON: message, traceback
 RESULT = 4  # f64 milliseconds inside the function, u16 HTTP status, the result as JSON
 FAILED = 5  # JSON: kind, message, traceback, details, run_ms
@@ -122,11 +122,13 @@ def connect(address: str, kind: str, ticket: str) -> socket.socket:
     if address.startswith("/"):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(address)
+        # As the agent adds it at the door, so that the process is under its own limits before it runs `setup`.
+        connection.sendall(b"%s %d\n" % (_preface(kind, ticket), os.getpid()))
     else:
         host, _, port = address.rpartition(":")
         connection = socket.create_connection((host, int(port)))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.sendall(_preface(kind, ticket) + b"\n")
+        connection.sendall(_preface(kind, ticket) + b"\n")
     return connection
 
 

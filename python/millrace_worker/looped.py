@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from . import frames
+from .bind import Entry
 from .call import Replica, close, is_iterator, prepare, raised_frame, result_frame, since, unsendable_frame
 from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder
@@ -61,12 +62,22 @@ class Looped:
         self._threads = Threads(replica, replica.order.concurrency, lambda: self._on_loop(self._call_ended))
         replica.cancel = lambda call_id: self._on_loop(self._cancel, call_id)
         replica.grant = lambda call_id, count_bytes: self._on_loop(self._grant, call_id, count_bytes)
+        replica.set_up = self._set_up
 
     def run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.add_reader(self._replica.wire.fileno(), self._readable)
         self._loop.run_forever()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+    def _set_up(self, setup: Entry) -> object:
+        asyncio.set_event_loop(self._loop)
+        if not setup.is_async:
+            return setup.function()  # Outside the loop, as in the threads of calls: it may use `asyncio.run`.
+        error = self._loop.run_until_complete(_failure_of(setup))
+        if error:
+            raise error
+        return None
 
     def _on_loop(self, act: Any, *args: Any) -> None:
         self._loop.call_soon_threadsafe(act, *args)
@@ -188,6 +199,15 @@ class Looped:
             granted.add(count_bytes)
         else:
             self._threads.grant(call_id, count_bytes)
+
+
+async def _failure_of(setup: Entry) -> BaseException | None:
+    """What `setup` raised. A loop ends in its own way on SystemExit, and adds its frames to each traceback."""
+    try:
+        await setup.function()
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is told to the service
+        return error
+    return None
 
 
 def _as_async_iterator(value: Any) -> AsyncIterator[Any] | None:

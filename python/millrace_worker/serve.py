@@ -1,4 +1,4 @@
-"""The life of a replica: imports the app, sends HELLO, and takes calls until the service sends STOP."""
+"""The life of a replica: imports the app, runs `setup`, sends HELLO, and takes calls until the service sends STOP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import signal
 import socket
 import sys
 import threading
-from typing import Any, Callable
+from time import perf_counter
+from typing import Any, Callable, NoReturn
 
 from . import app as apps
 from . import frames, keeper, logs
@@ -29,13 +30,12 @@ def start(order: Order) -> None:
     try:
         app = apps.load(order.ignore_extra)
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
-        wire.sendall(frames.pack(frames.INIT_FAILED, 0, json.dumps(apps.describe_failure(error)).encode()))
-        sys.exit(1)
+        _fail(wire, error)
     serve(order, app, ticket, wire)
 
 
 def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None = None) -> None:
-    """Sends HELLO and takes calls until the service closes the wire or sends STOP."""
+    """Runs `setup`, sends HELLO and takes calls until the service closes the wire or sends STOP."""
     # Not before the app: this imports traceback, tokenize and others, and main.py may have modules of these names.
     from .call import Replica
 
@@ -44,9 +44,14 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     replica = Replica(order, app, wire, control)
     os.register_at_fork(after_in_child=replica.left_by_fork)
     run = _way_of_running(replica)
-    finish = take(replica.stop_reading)
     threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
-    hello: dict[str, Any] = {"pid": os.getpid(), **app.describe()}
+    try:
+        setup_ms = _set_up(replica)
+    except BaseException as error:  # noqa: BLE001 - as of an import
+        _fail(wire, error)
+    # Only now: SIGTERM ends `setup` at once, and a handler that it installed is the app's.
+    finish = take(replica.stop_reading)
+    hello: dict[str, Any] = {"pid": os.getpid(), "setup_ms": setup_ms, **app.describe()}
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
     run()
     finish()
@@ -56,6 +61,27 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
 
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - nothing else runs them before os._exit
     os._exit(0)  # Threads the function left behind do not keep the replica alive.
+
+
+def _set_up(replica: Replica) -> float | None:
+    """Runs the app's `setup`; returns its milliseconds, None if there is none."""
+    setup = replica.app.setup
+    if setup is None:
+        return None
+    started = perf_counter()
+    try:
+        returned = replica.set_up(setup)
+    finally:
+        logs.finish_lines("")
+    if hasattr(returned, "__await__"):  # As of a decorator that hides the `async def`: its work was never done.
+        raise TypeError("setup() in main.py returned an awaitable, which nothing awaits: define it with async def")
+    return (perf_counter() - started) * 1000
+
+
+def _fail(wire: socket.socket, error: BaseException) -> NoReturn:
+    """Tells the service why this replica cannot start, and ends it."""
+    wire.sendall(frames.pack(frames.INIT_FAILED, 0, json.dumps(apps.describe_failure(error)).encode()))
+    sys.exit(1)
 
 
 def _way_of_running(replica: Replica) -> Callable[[], None]:

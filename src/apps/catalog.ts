@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { AppError, noSuchFunction } from "../model/errors.ts";
+import { AppError, noSuchFunction, setupNotCallable } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { Call } from "../replicas/call.ts";
 import type { Slots } from "../replicas/slots/slots.ts";
 import type { App, AppRetention, FunctionSignature, LiveStatus, Version } from "../model/app.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
+import { SETUP_FUNCTION } from "../model/names.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import { settleMovedEnvironments } from "./builds/moved-environments.ts";
@@ -124,16 +125,19 @@ export class Catalog {
 
   /** Throws `function_not_found` if the app is known to lack the function; before its first start nothing is known. */
   requireFunction({ pool, version }: LiveApp, name: string): void {
-    if (pool.functions) {
-      if (!pool.functions.has(name)) throw noSuchFunction([...pool.functions.keys()]);
-    } else if (version.functions && !version.functions.some((known) => known.name === name))
+    if (pool.functions?.has(name)) return;
+    if (name === SETUP_FUNCTION) throw setupNotCallable();
+    if (pool.functions) throw noSuchFunction([...pool.functions.keys()]);
+    if (version.functions && !version.functions.some((known) => known.name === name))
       throw noSuchFunction(version.functions.map((known) => known.name));
   }
 
   /** What the app's functions take. An app that never ran is started to learn it; throws if it cannot start. */
   async functions({ pool, version }: LiveApp): Promise<FunctionSignature[]> {
     if (!pool.functions && !version.functions) await learnFunctions(pool.slots);
-    return [...(pool.functions?.values() ?? version.functions ?? [])];
+    const functions = [...(pool.functions?.values() ?? version.functions ?? [])];
+    // Releases before 0.3.0 stored `setup` among them.
+    return functions.filter(({ name }) => name !== SETUP_FUNCTION);
   }
 
   /** What one function takes; throws `function_not_found` if there is none of that name. */

@@ -34,6 +34,8 @@ export const WIRE_LIMITS = {
   misfits: 500,
   /** A little more than a day: longer than any run may take. */
   runMs: 100_000_000,
+  /** Longer than deployment_initialization_timeout can be. */
+  setupMs: 100_000_000,
   /** A longer printed line is cut into several. */
   lineBytes: 64 * KIB,
 } as const;
@@ -182,7 +184,13 @@ export const functions = z
     message: `schemas of more than ${MAX_APP_SCHEMA_VALUES} values in all`,
   });
 
-const hello = z.object({ pid, python: z.string().max(VERSION_CHARS), functions });
+const hello = z.object({
+  pid,
+  python: z.string().max(VERSION_CHARS),
+  functions,
+  // Absent from replicas of an earlier release, which may go on in remote seats.
+  setup_ms: z.number().min(0).max(WIRE_LIMITS.setupMs).nullable().default(null),
+});
 export const initFailure = z.object({
   message: z.string().transform(cutMessage),
   traceback: z.string().transform(cutTraceback),

@@ -218,8 +218,11 @@ function addAll(list: string[], headers: Readonly<Record<string, string>>): void
   for (const name in headers) list.push(name, headers[name] ?? "");
 }
 
-function serverTiming({ queueMs, startMs, runMs }: RunTiming): string {
-  const waits = `queue;dur=${msText(queueMs)}, start;dur=${msText(startMs)}`;
+function serverTiming({ queueMs, startMs, setupMs, runMs }: RunTiming): string {
+  const setup = setupMs > 0 ? msText(setupMs) : "0";
+  // Differences of times are rarely exactly 0.
+  const ofStart = setup === "0" ? "" : `, setup;dur=${setup}`;
+  const waits = `queue;dur=${msText(queueMs)}, start;dur=${msText(startMs)}${ofStart}`;
   return runMs === null ? waits : `${waits}, run;dur=${msText(runMs)}`;
 }
 

@@ -117,6 +117,13 @@ export function noSuchFunction(names: readonly string[] | undefined): AppError {
   return new AppError("function_not_found", { message });
 }
 
+/** A caller asked for `setup`, whether or not the app has one. */
+export function setupNotCallable(): AppError {
+  const message =
+    "setup cannot be called: a function of that name in main.py runs by itself at each start of a replica.";
+  return new AppError("function_not_found", { message });
+}
+
 /** Whether an error leaves open whether a write was done. */
 export function isInDoubt(error: unknown): boolean {
   return error instanceof AppError && error.code === "in_doubt";

@@ -9,6 +9,9 @@ export const APP_NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 /** A function that may be called from outside; a leading underscore keeps a name private. */
 export const FUNCTION_NAME = /^[A-Za-z][A-Za-z0-9_]{0,127}$/;
 
+/** The function that a replica calls itself before its first call; callers cannot. */
+export const SETUP_FUNCTION = "setup";
+
 /** A run's id: a UUID in its usual text form, lower case. */
 export const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

@@ -82,6 +82,7 @@ export class Call implements SlotCall {
   handedAt = 0;
   readyMsAtStart = 0;
   coldMs = 0;
+  setupMs = 0;
 
   constructor(
     runId: string,

@@ -23,6 +23,7 @@ const REAP_SECONDS = 20;
 /** A Python process that takes calls over its wire. */
 export class Replica extends ReplicaLife<Started> implements CallHolder, FleetReplica<Call> {
   pid = 0;
+  setupMs: number | null = null;
   readonly #events: WireReplicaEvents;
   readonly #inbox: WireInbox;
   readonly #heartbeat: Heartbeat;
@@ -47,8 +48,9 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       onError: (error) => this.#fail(error),
     });
     this.#inbox = new WireInbox(this.calls, limits, {
-      onHello: ({ pid, functions }) => {
+      onHello: ({ pid, functions, setup_ms: setupMs }) => {
         this.pid ||= pid;
+        this.setupMs = setupMs;
         this.#hello = functions;
         this.#becomeReady();
       },
@@ -128,7 +130,10 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
   }
 
   protected describeTimeout(initSeconds: number) {
-    const message = `${this.obstacle() ?? "main.py was not ready"} within deployment_initialization_timeout (${initSeconds} s)`;
+    // It connects when main.py is imported, and says HELLO when its setup() has ended.
+    const what =
+      this.obstacle() ?? (this.#control ? "setup() in main.py did not end" : "main.py was not ready");
+    const message = `${what} within deployment_initialization_timeout (${initSeconds} s)`;
     return { message, traceback: message };
   }
 

@@ -18,9 +18,17 @@ import {
 import type { PayloadLimits } from "../engines/protocol.ts";
 import { z } from "zod";
 
+/** A replica can take calls. */
+type Hello = {
+  readonly pid: number;
+  readonly functions: readonly FunctionSignature[];
+  /** How long its `setup()` took; null if it has none. */
+  readonly setup_ms: number | null;
+};
+
 /** The messages of a replica, in a legal order. */
 type WireEvents = {
-  onHello(hello: { readonly pid: number; readonly functions: readonly FunctionSignature[] }): void;
+  onHello(hello: Hello): void;
   onInitFailure(failure: InitFailure): void;
   onStream(call: Call): void;
   onChunk(call: Call, chunk: Chunk): void;

@@ -57,6 +57,8 @@ export type RunTiming = {
   readonly queueMs: number;
   /** Time waited for a replica to start. */
   readonly startMs: number;
+  /** The part of it in which the replica ran `setup()`. */
+  readonly setupMs: number;
   readonly runMs: number | null;
 };
 
@@ -307,9 +309,9 @@ export class LiveRun implements CallReader {
   }
 
   #timing(now: number, runMs: number | null): RunTiming {
-    const { enqueuedAt, handedAt, coldMs } = this.call;
+    const { enqueuedAt, handedAt, coldMs, setupMs } = this.call;
     const waitedMs = this.#storedMs + (handedAt || now) - enqueuedAt;
-    return { queueMs: Math.max(0, waitedMs - coldMs), startMs: coldMs, runMs };
+    return { queueMs: Math.max(0, waitedMs - coldMs), startMs: coldMs, setupMs, runMs };
   }
 }
 

@@ -46,6 +46,8 @@ export const CONTAINERS = z.array(
     containerStartTimestamp: TIMESTAMP,
     containerTerminationTimestamp: z.nullable(TIMESTAMP),
     containerRunningTimeMs: z.int(),
+    /** How long its `setup()` took; null if it has none, or has not ended. */
+    setupMs: z.nullish(z.number()),
     containerRestartCount: z.int(),
     hostIp: z.nullable(z.string()),
     containerIp: z.nullable(z.string()),

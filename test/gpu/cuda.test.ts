@@ -87,6 +87,17 @@ import torch
 def run():
     return [float(torch.ones(3, device="cuda").sum()), os.getppid() > 1]
 `;
+const IN_SETUP = `
+import torch
+weights = torch.ones(3)
+
+def setup():
+    global weights
+    weights = weights.to("cuda")
+
+def run():
+    return [float(weights.sum()), weights.device.type]
+`;
 const SERVER = `
 import http.server, json, os
 import torch
@@ -122,11 +133,13 @@ verifies(
     const apps = {
       early: { main: AT_IMPORT },
       late: { main: IN_A_FORK },
+      prepared: { main: IN_SETUP },
       served: { main: "", files: { "server.py": SERVER }, toml: SERVER_TOML },
     };
     const service = await testService(apps, { isolation: "auto", python });
     expect(await called(service, "early")).toBe(3);
     expect(await called(service, "late")).toEqual([3, true]);
+    expect(await called(service, "prepared")).toEqual([3, "cuda"]);
     expect(await called(service, "served")).toBe(3);
   },
 );

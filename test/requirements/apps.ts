@@ -88,4 +88,22 @@ export const APPS = {
     "fork.kept": "A template outlives scale-to-zero for template_keep.",
     "fork.secrets": "A change of secrets retires the templates.",
   }),
+  ...section("contract 5: Names decided for what comes, reserved functions", {
+    "setup.once": "A function setup without parameters runs once per replica, before its first call.",
+    "setup.not-callable": "setup is 404 to callers, and in no list of functions.",
+  }),
+  ...section("docs/api.md: Setup of a replica", {
+    "setup.template": "Forks share what the import made; each runs setup() itself, after the fork.",
+    "setup.async": "async def setup() runs on the event loop of later calls, and its tasks run on.",
+    "setup.own": "setup() is one that main.py defines, or that __all__ names; an imported one is not run.",
+    "setup.fails": "If setup() raises, calls get app_not_ready, and the log has the traceback.",
+    "setup.refused":
+      "A setup() with required parameters, or that yields, is refused, and told what to change.",
+    "setup.timeout": "setup() counts toward deployment_initialization_timeout.",
+    "setup.crash-loop": "A setup() that fails again and again is tried with growing gaps.",
+    "setup.killed": "A stop, or a signal, ends a replica in the middle of its setup() at once.",
+    "setup.log": "What setup() prints is in the app's log.",
+    "setup.server-timing": "Server-Timing of a call that waited for setup() tells how long.",
+    "setup.build-log": "The build's log says how long setup() took.",
+  }),
 };

@@ -254,13 +254,11 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<Che
   const startedAt = performance.now();
   log.say("check", "starting one replica to check that it works…");
   const result = await candidate.check(signal);
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(2);
-  if (result.kind === "timeout") {
-    const key = "deployment_initialization_timeout";
-    throw new DeployFailure("init_timeout", `the app was not ready after ${seconds} s: see ${key}`);
-  }
+  const seconds = secondsText(performance.now() - startedAt);
+  if (result.kind === "timeout") throw new DeployFailure("init_timeout", result.message);
   if (result.kind === "ready") {
     const names = result.functions.map(({ name }) => name).join(", ") || "it has no callable functions";
+    if (result.setupMs !== null) log.say("check", `setup() took ${secondsText(result.setupMs)} s`);
     log.say("check", `ready after ${seconds} s: ${names}`);
   }
   if (result.kind === "serves") {
@@ -268,6 +266,10 @@ async function check(candidate: Candidate, { log, signal }: Deploy): Promise<Che
     if (result.isSingle) log.say("check", `warning: ${SINGLE}`, "stderr");
   }
   return result;
+}
+
+function secondsText(ms: number): string {
+  return (ms / 1000).toFixed(2);
 }
 
 function requireReady(result: Check): void {

@@ -3,12 +3,17 @@ import type { InitFailure } from "../../engines/engine.ts";
 import type { OpenVersion } from "./open-version.ts";
 
 export type Check =
-  | { readonly kind: "ready"; readonly functions: readonly FunctionSignature[] }
+  /** `setupMs`: how long its `setup()` took; null if it has none. */
+  | {
+      readonly kind: "ready";
+      readonly functions: readonly FunctionSignature[];
+      readonly setupMs: number | null;
+    }
   /** A server takes calls; `isSingle` if there can be no second one beside it. */
   | { readonly kind: "serves"; readonly isSingle: boolean }
   | ({ readonly kind: "failed" } & Omit<InitFailure, "isTimeout">)
   /** Not ready within its deployment_initialization_timeout. */
-  | { readonly kind: "timeout" };
+  | { readonly kind: "timeout"; readonly message: string };
 
 /** The first part of the address of an app's runs: a function of that name could never be called. */
 const TAKEN_NAME = "runs";
@@ -67,13 +72,14 @@ export class Candidate {
 }
 
 function failed({ isTimeout, ...failure }: InitFailure): Check {
-  return isTimeout ? { kind: "timeout" } : { kind: "failed", ...failure };
+  return isTimeout ? { kind: "timeout", message: failure.message } : { kind: "failed", ...failure };
 }
 
 function ready({ pool, version }: OpenVersion): Check {
   if (version.config.customRuntime) return { kind: "serves", isSingle: pool.fleet.isSingle };
   const functions = [...(pool.functions?.values() ?? [])];
-  if (!functions.some(({ name }) => name === TAKEN_NAME)) return { kind: "ready", functions };
+  const setupMs = pool.fleet.ready[0]?.setupMs ?? null;
+  if (!functions.some(({ name }) => name === TAKEN_NAME)) return { kind: "ready", functions, setupMs };
   const message = `main.py has a function "${TAKEN_NAME}", whose address is reserved for the app's runs; rename it`;
   return { kind: "failed", message, traceback: message };
 }

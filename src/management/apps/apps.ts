@@ -121,6 +121,7 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
     containerStartTimestamp: timestamp(replica.startedAt),
     containerTerminationTimestamp: null,
     containerRunningTimeMs: replica.readyAt === 0 ? 0 : Math.max(0, now - replica.readyAt),
+    setupMs: replica.setupMs,
     containerRestartCount: 0,
     hostIp: null,
     containerIp: null,

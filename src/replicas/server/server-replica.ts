@@ -25,6 +25,7 @@ const FAREWELL_SECONDS = 6;
 class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, FleetReplica<Call> {
   /** Its wire ids are never sent, so they cannot run out. */
   readonly isWorn = false;
+  readonly setupMs = null;
   isSilent = false;
   readonly #events: ReplicaEvents<Call>;
   readonly #checks: CustomRuntimeConfig;

@@ -22,12 +22,16 @@ export type SlotCall = {
   readyMsAtStart: number;
   /** How long no replica was ready during the wait. */
   coldMs: number;
+  /** The part of that in which its replica ran `setup()`. */
+  setupMs: number;
   /** Tells the reader how it ended. Only the first call counts. */
   end(outcome: Outcome): void;
 };
 
 /** A replica as slots see it, whichever way calls reach it. */
 export type SlotReplica<C> = {
+  /** How long its `setup()` took, at the end of its start; null if it has none. */
+  readonly setupMs: number | null;
   /** The calls it holds, oldest first. */
   readonly calls: { readonly size: number; values(): Iterable<C>; holds(call: C): boolean };
   /** When the call now at the head got there. */

@@ -242,6 +242,8 @@ export class Slots<C extends SlotCall> {
   #hand(replica: SlotReplica<C>, call: C, now: number): void {
     const readyMs = this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart;
     call.coldMs = now - call.enqueuedAt - readyMs;
+    // `setup()` ends a start: a call that came later waited for its end alone.
+    call.setupMs = replica.setupMs === null ? 0 : Math.min(replica.setupMs, call.coldMs);
     if (call.lane === "backlog") this.#backlogInHand += 1;
     replica.hand(call, now);
     if (replica.isWorn) this.#capacity.retire(replica);

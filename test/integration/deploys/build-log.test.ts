@@ -95,6 +95,25 @@ verifies(
   },
 );
 
+verifies(
+  ["setup.build-log", "setup.not-callable"],
+  "a build's log says how long setup() took, and names the functions without it; so does the list of replicas",
+  async () => {
+    const site = here();
+    const main = "def setup():\n    pass\n\ndef run():\n    return 1\n";
+    const { buildId, status } = await site.deploy("with-setup", bundle(main));
+    expect(status).toBe("success");
+    const lines = (await site.log("with-setup", buildId)).split("\n");
+    const at = lines.findIndex((line) => /^setup\(\) took \d+\.\d\d s$/.test(line));
+    expect(lines[at + 1]).toMatch(/^ready after \d+\.\d\d s: run$/);
+    const containers = await site.ask("GET", `apps/${site.appId("with-setup")}/containers`);
+    expect(containers.json).toMatchObject([{ setupMs: expect.any(Number) as number }]);
+
+    const without = await site.deploy("without-setup", bundle(answering("x")));
+    expect(await site.log("without-setup", without.buildId)).not.toContain("setup()");
+  },
+);
+
 test("a reader is refused before the upgrade: a build that is not the project's, a place that is none", async () => {
   const site = here();
   const { buildId } = await site.begin("refusing");

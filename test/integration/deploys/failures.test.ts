@@ -67,6 +67,33 @@ const BROKEN: readonly Broken[] = [
     message: /deployment_initialization_timeout/,
   },
   {
+    what: "a setup() that raises",
+    zip: bundle("def setup():\n    raise RuntimeError('no weights here')\n"),
+    status: "init_failure",
+    message: /^RuntimeError: no weights here$/,
+    logged: /File "main\.py", line 2, in setup/,
+  },
+  {
+    what: "a setup() that never ends",
+    zip: bundle("import threading\ndef setup():\n    threading.Event().wait()\n"),
+    payload: { deploymentInitializationTimeout: 1 },
+    status: "init_timeout",
+    message: /deployment_initialization_timeout/,
+  },
+  {
+    what: "a setup() with a required parameter",
+    zip: bundle("def setup(model):\n    return 1\n"),
+    status: "init_failure",
+    message:
+      /^TypeError: setup\(\) in main\.py .* requires model: remove the parameters or give them defaults/,
+  },
+  {
+    what: "a setup() that yields",
+    zip: bundle("def setup():\n    yield 1\n"),
+    status: "init_failure",
+    message: /^TypeError: setup\(\) in main\.py is a generator/,
+  },
+  {
     what: "a main.py that is missing",
     zip: makeZip([{ name: "app.py", content: "x = 1\n" }]),
     status: "build_failure",

@@ -33,7 +33,7 @@ const SHAPES: Record<string, string> = {
   getRun: "item",
   listContainers:
     "[] appId projectId containerId containerState pendingReason timestamp containerStartTimestamp " +
-    "containerTerminationTimestamp containerRunningTimeMs containerRestartCount hostIp containerIp " +
+    "containerTerminationTimestamp containerRunningTimeMs setupMs containerRestartCount hostIp containerIp " +
     "hardwareProvider region buildId isTerminating",
   listLogs: "logs nextPageToken hasMore",
   listFiles: "[] name is_folder size_bytes last_modified",
@@ -191,6 +191,7 @@ verifies(
         appId: app_id,
         containerState: "RUNNING",
         pendingReason: null,
+        setupMs: null,
         isTerminating: false,
         containerRestartCount: 0,
       },

@@ -39,7 +39,7 @@ export const FUNCTIONS = [
     returns: {},
   },
 ];
-export const HELLO = { pid: 4711, python: "3.11.7", functions: FUNCTIONS };
+export const HELLO = { pid: 4711, python: "3.11.7", setup_ms: 12.5, functions: FUNCTIONS };
 const MANY = { ...HELLO, functions: Array.from({ length: 1_001 }, () => FUNCTIONS[0]) };
 const RAISED = {
   kind: "raised",

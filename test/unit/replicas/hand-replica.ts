@@ -65,11 +65,12 @@ export class HandReplica implements Started {
     await this.#connect("wire");
   }
 
-  /** It has imported the app: from now on it takes calls. */
-  async hello(): Promise<void> {
+  /** It has imported the app, whose `setup()` took that long: from now on it takes calls. */
+  async hello(setupMs: number | null = null): Promise<void> {
     if (!this.#sockets.has("wire")) await this.#connect("wire");
     await this.#connect("control");
-    this.#say("HELLO", 0, JSON.stringify({ pid: 1, python: "3.12.0", functions: [RUN] }));
+    const hello = { pid: 1, python: "3.12.0", functions: [RUN], setup_ms: setupMs };
+    this.#say("HELLO", 0, JSON.stringify(hello));
   }
 
   /** Its import raises, and it ends. */

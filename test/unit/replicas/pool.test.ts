@@ -273,3 +273,22 @@ test("the functions that a second replica offers are kept once if they are the s
   await site.ready(1, 2);
   expect(site.pool.functions).toBe(functions);
 });
+
+test("of a cold start, a call waited for the part of setup() that was left when it came", async () => {
+  const site = await PoolByHand.open();
+  const early = site.submit();
+  site.clock.advance(500);
+  const late = site.submit();
+  site.clock.advance(100);
+  await site.replica(0).hello(300);
+  await until("it is ready", () => site.pool.readyCount === 1);
+  await site.answer(site.replica(0), early);
+  await site.answer(site.replica(0), late);
+  expect([early, late].map(({ call }) => [call.coldMs, call.setupMs])).toEqual([
+    [600, 300],
+    [100, 100],
+  ]);
+  const warm = site.submit();
+  await site.answer(site.replica(0), warm);
+  expect([warm.call.coldMs, warm.call.setupMs]).toEqual([0, 0]);
+});

@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import type { Exit } from "../../../src/engines/engine.ts";
 import { Call } from "../../../src/replicas/call.ts";
 import { anyFrames } from "../../support/any-frames.ts";
 import { HandClock } from "../../support/clocks.ts";
@@ -75,4 +76,28 @@ test("one that is ready keeps nothing of what it said in its HELLO", async () =>
   await liveBytes();
   expect(told.map((functions) => functions.deref())).toEqual([undefined]);
   expect(replica.state).toBe("ready");
+});
+
+test("one that is not ready in time says whether main.py or its setup() took so long", async () => {
+  for (const [isImported, what] of [
+    [false, "main.py was not ready"],
+    [true, "setup() in main.py did not end"],
+  ] as const) {
+    const { here } = await connection();
+    const clock = new HandClock();
+    const gone = Promise.withResolvers<Exit>();
+    const onGone = (exit: Exit): void => gone.resolve(exit);
+    const replica = new Replica("r-late", { clock, events: { ...NOTHING, onGone }, limits: LIMITS });
+    const { promise: exited, resolve } = Promise.withResolvers<Exit>();
+    const kill = (): void => resolve({ detail: "killed by SIGKILL", initFailure: null });
+    replica.bindTo({ exited, kill, vitals: () => null, usage: async () => null }, 60);
+    if (isImported) replica.attach("control", here);
+    clock.advance(60_000);
+    await clock.passDuring(gone.promise);
+    const { initFailure } = await gone.promise;
+    expect(initFailure).toMatchObject({
+      message: `${what} within deployment_initialization_timeout (60 s)`,
+      isTimeout: true,
+    });
+  }
 });

@@ -345,6 +345,9 @@ verifies("wire.fields", "what is no field of its kind, or beyond its bound, is n
     [parseHello, { ...hello, pid: 2 ** 30 }],
     [parseHello, { ...hello, pid: "1" }],
     [parseHello, { ...hello, python: "x".repeat(33) }],
+    [parseHello, { ...hello, setup_ms: -1 }],
+    [parseHello, { ...hello, setup_ms: WIRE_LIMITS.setupMs + 1 }],
+    [parseHello, { ...hello, setup_ms: "1" }],
     [parseHello, { ...hello, functions: many(WIRE_LIMITS.functions + 1, RUN) }],
     [parseHello, { ...hello, functions: [{ ...RUN, name: "" }] }],
     [parseHello, { ...hello, functions: [{ ...RUN, name: "x".repeat(WIRE_LIMITS.nameChars + 1) }] }],
@@ -379,6 +382,9 @@ verifies("wire.fields", "what is no field of its kind, or beyond its bound, is n
     functions: many(WIRE_LIMITS.functions, { ...RUN, parameters: many(10, PARAMETER) }),
   };
   expect(parseHello(Buffer.from(JSON.stringify(most))).functions).toHaveLength(WIRE_LIMITS.functions);
+  for (const setup_ms of [null, 0, WIRE_LIMITS.setupMs])
+    expect(parseHello(Buffer.from(JSON.stringify({ ...hello, setup_ms }))).setup_ms).toBe(setup_ms);
+  expect(parseHello(Buffer.from(JSON.stringify(hello))).setup_ms).toBeNull();
 });
 
 verifies("wire.fields", "schemas have so many values inside them, of a function and of all", () => {

@@ -19,6 +19,7 @@ class PlainCall implements SlotCall {
   handedAt = 0;
   readyMsAtStart = 0;
   coldMs = 0;
+  setupMs = 0;
 
   constructor(name: string, lane: Lane, said: string[]) {
     this.name = name;
@@ -43,6 +44,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}) {
   const clock = new HandClock();
   const held: PlainCall[] = [];
   const replica: SlotReplica<PlainCall> = {
+    setupMs: null,
     calls: {
       get size() {
         return held.length;

@@ -40,6 +40,9 @@ export function Replicas({ projectId, appName }: { readonly projectId: string; r
               </Cell>
               <Cell isMinor>
                 <Time at={replica.containerStartTimestamp} />
+                {typeof replica.setupMs === "number" && (
+                  <p className="text-[0.9rem] text-ink-soft">setup() took {span(replica.setupMs)}</p>
+                )}
               </Cell>
               <Cell align="right">
                 {replica.containerState === "PENDING" ? "–" : span(replica.containerRunningTimeMs)}
