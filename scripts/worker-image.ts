@@ -117,12 +117,23 @@ export function compileBytecode(python: string, root: string, folder: string): v
   execFileSync(python, [...args, "-s", root, "-p", "/", path.join(root, folder)]);
 }
 
-/** Modules of the standard library that are no files in any Python. */
-const BUILT_IN = new Set(["atexit", "errno", "fcntl", "gc", "resource", "select", "sys", "time"]);
+/** Modules of the standard library that have no file of Python: some or all Pythons have them built in. */
+const BUILT_IN = new Set([
+  "atexit",
+  "errno",
+  "fcntl",
+  "gc",
+  "itertools",
+  "resource",
+  "select",
+  "sys",
+  "time",
+  "zlib",
+]);
 const IMPORT = /^\s*(?:import ([A-Za-z_]\w*)|from ([A-Za-z_]\w*)[.\w]* import )/gm;
 
 /** What our own packages in a folder import of the standard library. */
-function neededModules(folder: string): string[] {
+export function neededModules(folder: string): string[] {
   const names = new Set<string>();
   for (const name of PACKAGES)
     for (const file of readdirSync(path.join(folder, name)).filter((each) => each.endsWith(".py")))

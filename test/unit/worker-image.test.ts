@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished } from "vitest";
-import { makeImage, makeWorkerImage } from "../../scripts/worker-image.ts";
+import { makeImage, makeWorkerImage, neededModules } from "../../scripts/worker-image.ts";
 import { REPOSITORY } from "../support/source-files.ts";
 import { verifies } from "../verifies.ts";
 
@@ -132,5 +132,19 @@ runpy.run_path(${JSON.stringify(agent)}, run_name="__main__")`;
     expect(await lacking("order.json")).toMatch(
       /^Python 3\.\d+ lacks a module that the agent needs: .*json.*\n$/,
     );
+  },
+);
+
+verifies(
+  "kubernetes.image",
+  "each module that is looked for in a base image is a file in a whole Python",
+  () => {
+    const needed = neededModules(path.join(REPOSITORY, "python"));
+    expect(needed).toContain("socket");
+    const program = `import os, sys
+library = os.path.dirname(os.__file__)
+files = lambda name: (os.path.join(library, name + ".py"), os.path.join(library, name, "__init__.py"))
+print(*[name for name in sys.argv[1:] if not any(map(os.path.exists, files(name)))])`;
+    expect(execFileSync("python3", ["-c", program, ...needed], { encoding: "utf8" }).trim()).toBe("");
   },
 );
