@@ -298,7 +298,7 @@ class Agent:
         for name, path in written.items():
             most = task.max_folders.get(name)
             if most is not None:
-                self._held.watch_folder(name, path, most)
+                self._held.watch_folder(name, path, most, written.get("storage"))
         self._server = None if task.server is None else OwnServer(task.server.port, task.server.authored)
         self._pass("started", {**self._since_begin(), "walls": fetched.around and fetched.around.told()})
         for stream, descriptor in (("stdout", child.stdout), ("stderr", child.stderr)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 TYPE_CHECKING = False
@@ -15,6 +16,11 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 #: The app decides how deep its folders are, and each level takes a descriptor.
 _MAX_DEPTH = 200
 _BLOCK_BYTES = 512
+#: A further name of the storage in apps.
+_STORAGE = "/persistent-storage"
+_DELETED = " (deleted)"
+#: Of one look for deleted files: more than an app may have.
+_MAX_PROCESSES = 4_096
 #: Empty files count too: a disk holds only so many, and measuring millions takes minutes.
 _LEAST_BYTES = 4096
 #: A folder is measured at least this often: what others remove from the same disk can hide what is written to it.
@@ -26,9 +32,11 @@ _REST = 20
 class Folder:
     """A folder with a limit, measured early if its disk has filled so much that it may exceed it."""
 
-    def __init__(self, path: str, max_bytes: int) -> None:
+    def __init__(self, path: str, max_bytes: int, deleted: Callable[[], float] = lambda: 0.0) -> None:
         self._path = path
         self._max_bytes = max_bytes
+        #: The disk space of its deleted files, which the kernel keeps while a process has them open.
+        self._deleted = deleted
         self._bytes = 0.0
         #: How much of the disk was in use when it was measured.
         self._taken = 0
@@ -47,7 +55,7 @@ class Folder:
         """Whether it holds too much; safe in any thread."""
         began = time.monotonic()
         self._taken = _taken(self._path)
-        self._bytes = folder_bytes(self._path, self._max_bytes)
+        self._bytes = folder_bytes(self._path, self._max_bytes) + self._deleted()
         done = time.monotonic()
         self._next_at = done + max(_MEASURE_SECONDS, _REST * (done - began))
         self._is_measuring = False
@@ -60,7 +68,7 @@ def folder_bytes(path: str, enough: int) -> float:
     """
     try:
         # The folder itself is the seat's own, and may be a link to another disk.
-        return _bytes_in(os.open(path, _FLAGS), enough, 0)
+        return _bytes_in(_open(path, 0), enough, 0)
     except OSError:
         return 0.0  # It was removed meanwhile.
 
@@ -76,10 +84,10 @@ def _bytes_in(folder: int, enough: float, depth: int) -> float:
                 try:
                     total += max(_LEAST_BYTES, entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES)
                     if total <= enough and entry.is_dir(follow_symlinks=False):
-                        inner = os.open(entry.name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+                        inner = _open(entry.name, os.O_NOFOLLOW, folder)
                         total += _bytes_in(inner, enough - total, depth + 1)
                 except OSError:
-                    pass  # It was removed meanwhile, or the app allows no process to open it.
+                    pass  # It was removed meanwhile, or belongs to another user who has closed it.
                 if total > enough:
                     break
     except OSError:
@@ -87,6 +95,45 @@ def _bytes_in(folder: int, enough: float, depth: int) -> float:
     finally:
         os.close(folder)
     return total
+
+
+def _open(path: str, flags: int, above: int | None = None) -> int:
+    """Opens a folder. One that hides files, because an app of this user has closed it, is opened again."""
+    try:
+        opened = os.open(path, _FLAGS | flags, dir_fd=above)
+    except PermissionError:
+        # By its descriptor: the app may put a link to any file in its place meanwhile.
+        held = os.open(path, _FLAGS | os.O_PATH | flags, dir_fd=above)
+        try:
+            os.chmod("/proc/self/fd/%d" % held, 0o700)
+            return os.open("/proc/self/fd/%d" % held, _FLAGS)
+        finally:
+            os.close(held)
+    found = os.fstat(opened)
+    if found.st_uid == os.geteuid() and not found.st_mode & stat.S_IXUSR:
+        os.fchmod(opened, 0o700)
+    return opened
+
+
+def deleted_bytes(top: int, name: str, storage: str | None) -> float:
+    """The disk space of deleted files that processes below `top` hold open: of the storage, or all others."""
+    from . import looks, memory
+
+    files: dict[tuple[int, int], int] = {}
+    pids = looks.below(top, _MAX_PROCESSES)
+    for link in memory.links_in([folder for pid in pids for folder in memory.descriptor_folders(pid)]):
+        try:
+            path = os.readlink(link)
+            # Only these: `stat` of a file on a network may take forever. Files in memory count as memory.
+            if not path.endswith(_DELETED) or path.startswith(memory.IN_MEMORY):
+                continue
+            is_stored = path.startswith(((storage or _STORAGE) + "/", _STORAGE + "/"))
+            if is_stored == (name == "storage"):
+                found = os.stat(link)
+                files[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK_BYTES if found.st_nlink == 0 else 0
+        except OSError:
+            pass  # It was closed, its process has ended, or it is hidden.
+    return sum(files.values())
 
 
 def _taken(path: str) -> int:
@@ -130,9 +177,12 @@ class Held:
         self._memory = Memory(most, top, forks)
         _begin(self._watch_memory, self._memory)
 
-    def watch_folder(self, name: str, path: str, most: int) -> None:
-        """Watches a folder; `full` is its name when it holds more than `most` bytes."""
-        self._folders.append((name, Folder(path, most)))
+    def watch_folder(self, name: str, path: str, most: int, storage: str | None = None, top: int | None = None) -> None:
+        """Watches a folder; `full` is its name when it holds more than `most` bytes, with the deleted files that
+        processes below `top` (default: this one) hold open.
+        """
+        above = os.getpid() if top is None else top
+        self._folders.append((name, Folder(path, most, lambda: deleted_bytes(above, name, storage))))
 
     def pause_seconds(self) -> float | None:
         """How long until `look` is due; None for never."""

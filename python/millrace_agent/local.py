@@ -150,7 +150,7 @@ class _Attendant:
         if plan.watched_memory is not None:
             self._held.watch_memory(plan.watched_memory, os.getpid(), self._forks)
         for name, most, path in plan.watched:
-            self._held.watch_folder(name, path, most)
+            self._held.watch_folder(name, path, most, plan.storage)
 
     def wait(self) -> int:
         """Works until the child has ended; returns its wait status."""

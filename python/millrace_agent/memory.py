@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from millrace_worker import linux
 
@@ -17,7 +17,7 @@ from . import looks
 _SHARED_MEMORY = "/dev/shm"
 _BLOCK_BYTES = 512
 #: Prefixes of the links of descriptors that hold a file in memory.
-_IN_MEMORY = ("/memfd:", _SHARED_MEMORY + "/")
+IN_MEMORY = ("/memfd:", _SHARED_MEMORY + "/")
 #: Of one group in one look: an app can have millions. Each look begins at a random one.
 _MAX_DESCRIPTORS = 10_000
 _UNKNOWN = 1 << 62
@@ -40,13 +40,12 @@ class Unmapped:
         machines = _device_of(_SHARED_MEMORY)
         folders: list[str] = []
         for pid in pids:
-            # A thread can have descriptors that the others do not share.
             threads = _names_in("/proc/%d/task" % pid)
             told = _status_of(pid, threads)
             self.mapped += told.get("RssShmem", 0)
             self.tables += told.get("VmPTE", 0)
             self._add_view(pid, machines)
-            folders += ["/proc/%d/task/%s/fd" % (pid, thread) for thread in threads]
+            folders += descriptor_folders(pid)
         self._add_descriptors(folders)
 
     def _add_view(self, pid: int, machines: int | None) -> None:
@@ -61,17 +60,25 @@ class Unmapped:
             pass  # It has just ended.
 
     def _add_descriptors(self, folders: list[str]) -> None:
-        links = (
-            folder + "/" + name for folder in _from_anywhere(folders) for name in _from_anywhere(_names_in(folder))
-        )
-        for link in itertools.islice(links, _MAX_DESCRIPTORS):
+        for link in links_in(folders):
             try:
                 # Only files in memory: `stat` of a file on a network may take forever.
-                if os.readlink(link).startswith(_IN_MEMORY):
+                if os.readlink(link).startswith(IN_MEMORY):
                     told = os.stat(link)
                     self.files["%d:%d" % (told.st_dev, told.st_ino)] = (told.st_dev, told.st_blocks * _BLOCK_BYTES)
             except OSError:
                 pass  # It was closed, its process has ended, or it is hidden.
+
+
+def descriptor_folders(pid: int) -> list[str]:
+    """Those of all threads: one can have descriptors that the others do not share."""
+    return ["/proc/%d/task/%s/fd" % (pid, thread) for thread in _names_in("/proc/%d/task" % pid)]
+
+
+def links_in(folders: list[str]) -> Iterator[str]:
+    """The links of the descriptors in folders of /proc."""
+    links = (folder + "/" + name for folder in _from_anywhere(folders) for name in _from_anywhere(_names_in(folder)))
+    return itertools.islice(links, _MAX_DESCRIPTORS)
 
 
 class Charge:

@@ -37,7 +37,7 @@ class Watch:
         self._woken, self._wake = socket.socketpair()
         self._held = Held(self._wake_up, counts_place=False)
         for name, most, path in watched:
-            self._held.watch_folder(name, path, most)
+            self._held.watch_folder(name, path, most, top=top)
 
     def run(self) -> None:
         """Works until the service is gone."""

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, type Stats } from "node:fs";
-import { tmpdir, userInfo } from "node:os";
+import { tmpdir } from "node:os";
 import path from "node:path";
 
 /** Unix socket paths end at 107 bytes; the longest name below the directory is 12. */
@@ -8,8 +8,7 @@ const MAX_DIR_BYTES = 90;
 
 /** The short folder for the sockets of a data directory; it follows from the directory's path. */
 export function runtimeDir(dataDir: string): string {
-  const { uid } = userInfo();
-  const name = `millrace-${uid}-${hash("sha256", path.resolve(dataDir)).slice(0, 12)}`;
+  const name = `millrace-${ownUid()}-${hash("sha256", path.resolve(dataDir)).slice(0, 12)}`;
   const wanted = path.join(process.env["XDG_RUNTIME_DIR"] ?? tmpdir(), name);
   return Buffer.byteLength(wanted) <= MAX_DIR_BYTES ? wanted : path.join("/tmp", name);
 }
@@ -31,6 +30,11 @@ export function findRuntimeDir(dir: string): string | null {
 }
 
 function requireOwn(dir: string, found: Stats): void {
-  if (found.isDirectory() && found.uid === userInfo().uid) return;
+  if (found.isDirectory() && found.uid === ownUid()) return;
   throw new Error(`${dir} belongs to another user; remove it, or set TMPDIR to a folder of your own`);
+}
+
+/** Not by `userInfo`, which throws if the user has no name, as in a container that was given any number. */
+function ownUid(): number {
+  return process.getuid?.() ?? 0;
 }

@@ -112,8 +112,11 @@ export async function addDataDirectory(
       const name = path.join(folder, entry);
       if (LEFT_OUT.test(name)) continue;
       await add(name, `${here}/${entry}`).catch((error: unknown) => {
+        const { code = "" } = error as NodeJS.ErrnoException;
+        // An app of the service's own user can close its files to both. That must not prevent the backup of all others.
+        if (code === "EACCES" && folder !== "") odd.leftOut.push(name);
         // Apps remove and replace files meanwhile.
-        if (!GONE.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
+        else if (!GONE.has(code)) throw error;
       });
     }
   };
@@ -156,7 +159,8 @@ const RECORD = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("directory"), ...HEAD }),
   z.strictObject({ kind: z.literal("file"), ...HEAD, size: z.int().min(0) }),
   z.strictObject({ kind: z.literal("link"), ...HEAD, target: z.string().max(8_192) }),
-  z.strictObject({ kind: z.literal("odd"), name: NAME }),
+  // Without a name: the volume itself, which its app can close.
+  z.strictObject({ kind: z.literal("odd"), name: NAME.or(z.literal("")) }),
   z.strictObject({ kind: z.literal("over") }),
 ]);
 const FILE_END = z.strictObject({ kind: z.literal("end"), changed: z.boolean() });
@@ -187,6 +191,10 @@ async function copy(source: Readable, tar: TarWriter, folder: string, odd: Oddit
   for (;;) {
     const record = RECORD.parse(await next(source));
     if (record.kind === "over") return count;
+    if (record.kind === "odd" && record.name === "") {
+      odd.leftOut.push(folder);
+      continue;
+    }
     if (!isPlain(record.name)) throw new Error(`invalid name: ${JSON.stringify(record.name)}`);
     const name = `${folder}/${record.name}`;
     const isBadLink = record.kind === "link" && !mayLead(name, record.target);

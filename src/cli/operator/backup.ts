@@ -59,7 +59,7 @@ export async function backup(file: string, flags: OperatorFlags): Promise<void> 
       [
         `${target} (${size} bytes) holds ${names.join(", ")}.\n`,
         passphrase === null ? PLAIN_ADVICE : SEALED_ADVICE,
-        ...leftOut.map((name) => `left out, not a regular file: ${printableName(name)}\n`),
+        ...leftOut.map((name) => `left out, not a file that can be read: ${printableName(name)}\n`),
         ...changed.map((name) => `changed while it was read: ${printableName(name)}\n`),
         command === null ? "" : `The Postgres database is not included. Back it up too:\n  ${command}\n`,
       ].join(""),

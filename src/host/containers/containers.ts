@@ -2,7 +2,6 @@ import path from "node:path";
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { userInfo } from "node:os";
 import type { Settings } from "../../config/setting-keys.ts";
 import type { Log } from "../../kit/log.ts";
 import { mkdir, readdir, readFile, writeFile } from "../../kit/files.ts";
@@ -234,7 +233,7 @@ export class Containers {
 
   /** Where podman keeps what does not outlive the machine's next start; it takes no path longer than 50 characters. */
   #runRoot(folder: string): string {
-    const base = userInfo().uid === 0 ? "/run" : (this.#host["XDG_RUNTIME_DIR"] ?? "/tmp");
+    const base = process.getuid?.() === 0 ? "/run" : (this.#host["XDG_RUNTIME_DIR"] ?? "/tmp");
     const name = createHash("sha256").update(folder).digest("hex").slice(0, 12);
     return path.join(base, `millrace-${name}`);
   }

@@ -200,6 +200,24 @@ for (const whose of TRIED_OWNERS) {
 
 verifies(
   "walls.storage",
+  "a volume that its app has closed to itself is left out of a backup, which has the rest",
+  async (context) => {
+    const { dataDir, folder, python, give } = await openVolumes("the project", context);
+    writeFileSync(path.join(dataDir, "z-last"), SECRET);
+    give();
+    chmodSync(folder, 0);
+    const file = path.join(scratchDirectory(), "backup.tar");
+    const tar = await TarWriter.create(file);
+    const odd = { leftOut: [] as string[], changed: [] };
+    await addDataDirectory(tar, dataDir, odd, storageArchiver({ dataDir, uidRange: RANGE, python }));
+    await tar.finish();
+    expect(odd.leftOut).toEqual([`storage/${PROJECT}`]);
+    expect(readFileSync(file, "latin1")).toContain(SECRET);
+  },
+);
+
+verifies(
+  "walls.storage",
   "a folder that its app has closed to itself is removed, with the folders in it, however deep",
   async (context) => {
     const { volumes, folder, give } = await openVolumes("the project", context);

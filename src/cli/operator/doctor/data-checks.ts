@@ -1,6 +1,5 @@
 import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } from "node:fs";
 import { createServer } from "node:net";
-import { userInfo } from "node:os";
 import path from "node:path";
 import { type VersionFault, versionFault } from "../../../apps/builds/version-fault.ts";
 import { bytesBelow } from "../../../apps/storage-report.ts";
@@ -31,7 +30,7 @@ export function checkDirectory(dataDir: string): Finding {
     return warn(check, `${dataDir} does not exist`, "the first start creates it; is it the right directory?");
   }
   const { mode, uid } = statSync(dataDir);
-  if (uid !== userInfo().uid) {
+  if (uid !== process.getuid?.()) {
     return fail(check, `${dataDir} belongs to user ${uid}`, "run as that user, or change the owner");
   }
   try {

@@ -33,6 +33,27 @@ verifies("walls.limits.disk", "no name and no depth hides files from being count
   }
 });
 
+verifies("walls.limits.disk", "a folder that the app has closed to its own user is counted", () => {
+  for (const mode of ["0o300", "0o400", "0o000"]) {
+    const code = `
+from millrace_agent import held
+from millrace_worker import linux
+folder = sys.argv[1] + "/closed"
+os.mkdir(folder)
+with open(folder + "/large", "wb") as file:
+    file.write(bytes(${MIB}))
+os.chmod(folder, ${mode})
+if os.geteuid() == 0:
+    os.chown(folder, 65534, 65534)
+    os.chmod(sys.argv[1], 0o777)
+    os.seteuid(65534)
+    linux._prctl(linux._PR_SET_DUMPABLE, 1)  # Or /proc/self would still be root's.
+sys.argv[1] = folder
+${MEASURE}`;
+    expect([mode, (agentPython(code, scratchDirectory()) as number) >= MIB]).toEqual([mode, true]);
+  }
+});
+
 verifies("walls.limits.disk", "what a link leads to is not counted, but for the folder itself", () => {
   const place = scratchDirectory();
   const [folder, other] = [path.join(place, "folder"), path.join(place, "other")];
@@ -74,6 +95,42 @@ print(json.dumps([small, held.is_over("scratch"), held.full, held.told()]))`;
   const told = { is_out_of_memory: false, full: "storage" };
   expect(agentPython(code, scratchDirectory())).toEqual([false, false, "storage", told]);
 });
+
+verifies(
+  "walls.limits.disk",
+  "a file that was deleted and is still open counts in the folder it was in",
+  () => {
+    const code = `
+from millrace_agent.held import Held
+place = sys.argv[1]
+found = []
+for name in ("storage", "scratch"):
+    folder = place + "/" + name
+    os.mkdir(folder)
+    ready, tell = os.pipe()
+    app = os.fork()
+    if app == 0:
+        with open(folder + "/large", "wb") as file:
+            file.write(bytes(2 << 20))
+            file.flush()
+            os.unlink(folder + "/large")
+            os.write(tell, b"1")
+            signal.pause()
+    os.read(ready, 1)
+    held = Held(lambda: None, counts_place=False)
+    for each in ("storage", "scratch"):
+        held.watch_folder(each, place, 1 << 20, place + "/storage")
+    found.append([held.is_over("storage"), held.is_over("scratch")])
+    os.kill(app, 9)
+    os.waitpid(app, 0)
+print(json.dumps(found))`;
+    const found = agentPython(`import signal\n${code}`, scratchDirectory());
+    expect(found).toEqual([
+      [true, false],
+      [false, true],
+    ]);
+  },
+);
 
 verifies("walls.limits.disk", "what an app wrote that has ended before the first look counts", () => {
   const code = `${HELD}
