@@ -313,7 +313,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const work = {
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
     holdsRun: (run: RunKey) => runs.lookup.holds(run),
-    judge: () => void runs.dispatcher.recoverDead(),
+    judge: (reckonedNow: number) => void runs.dispatcher.recoverDead(reckonedNow),
   };
   await node?.serve(work, peerRoutes);
   // Stopped before the apps are: a replica that is being tried would seem to have failed.

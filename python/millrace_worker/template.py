@@ -102,12 +102,23 @@ class _Nursery:
         owner = os.getpid()
         # A signal in the child must wait for its own handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        pid = os.fork()
+        refusal: OSError | None = None
+        try:
+            pid = os.fork()
+        except OSError as error:  # No memory or processes are left: the replicas that live must not end for that.
+            pid, refusal = -1, error
         if pid == 0:
             self._become_keeper(owner, ticket)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        self._keepers[pid] = replica_id
         _say(self._home, {"forked": {"id": replica_id}})
+        if refusal is None:
+            self._keepers[pid] = replica_id
+            return
+        print("[millrace] a replica could not be forked: %s" % refusal, file=sys.stderr, flush=True)
+        self._say_exited(replica_id, 1)
+
+    def _say_exited(self, replica_id: str, code: int) -> None:
+        _say(self._home, {"exited": {"id": replica_id, "code": code}})
 
     def _become_keeper(self, owner: int, ticket: str) -> NoReturn:
         try:
@@ -134,7 +145,7 @@ class _Nursery:
                 break
             replica_id = self._keepers.pop(pid, None)
             if replica_id is not None:
-                _say(self._home, {"exited": {"id": replica_id, "code": keeper.exit_code(status)}})
+                self._say_exited(replica_id, keeper.exit_code(status))
         # A keeper that was itself killed leaves its orphans here.
         for stray in linux.children_of(os.getpid()):
             if stray not in self._keepers:

@@ -2,6 +2,7 @@ import { execFile, spawn } from "node:child_process";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { PYTHON_DIR } from "../config/package-files.ts";
+import { withPipes } from "./processes.ts";
 
 const OLDEST = [3, 9] as const;
 /** Generous: 20 s were once not enough for a shim on an overloaded machine. */
@@ -99,7 +100,7 @@ export async function askModule(
   question: object,
   timeout?: number,
 ): Promise<string> {
-  const child = spawn(python, startOf(module), { env: {}, cwd: "/", timeout });
+  const child = withPipes(spawn(python, startOf(module), { env: {}, cwd: "/", timeout }));
   child.stdin.on("error", () => {}); // It ended before it read: its stderr says why.
   child.stdin.end(`${JSON.stringify(question)}\n`);
   const failed = new Promise<never>((_, reject) => void child.once("error", reject));

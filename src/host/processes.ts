@@ -1,3 +1,4 @@
+import type { ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 
 /** There are four from a replica up to the agent: keeper, template, its keeper, agent. */
@@ -20,6 +21,16 @@ export function readStat(pid: number): ProcStat {
     parent: Number(fields[1]),
     threads: Number(fields[17]),
   };
+}
+
+/**
+ * Returns the process that was spawned. Throws if no descriptors were left for it: then it has no pipes, whatever its type
+ * says, and tells so later by an event, which would end the service if nobody listened.
+ */
+export function withPipes<Child extends ChildProcess>(child: Child): Child {
+  if ((child.stdio as Child["stdio"] | undefined) !== undefined) return child;
+  child.once("error", () => {});
+  throw new Error("no descriptors are left");
 }
 
 /** Kills a process, unless it has ended or another user owns it, as with a setuid program that an app has called. */

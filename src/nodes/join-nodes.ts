@@ -45,8 +45,8 @@ const APP_CHANGES_MS = 200;
 
 /** What a node does for its installation. */
 export type NodeWork = AppHost & {
-  /** Takes over the runs of dead nodes. */
-  judge(): void;
+  /** Takes over the runs of dead nodes; the database's time as this node reckons it. */
+  judge(reckonedNow: number): void;
   /** How many runs are executed here. */
   runs(): number;
 };
@@ -103,7 +103,7 @@ async function join(parts: JoinParts, life: Lifecycle) {
     ...parts,
     lease,
     onGone,
-    onDeaths: () => work?.judge(),
+    onDeaths: () => work?.judge(lease.reckonedNow),
     onChange: () => owners.onNodesChanged(),
   });
   const { predecessors } = ownership;
@@ -186,8 +186,8 @@ async function join(parts: JoinParts, life: Lifecycle) {
     seatAddressOf: (nodeId: string): string | null => roster.find(nodeId)?.details.seatAddress ?? null,
     /** Whether that node lives; true as long as this node must not take others for dead. */
     isAlive: (nodeId: string): boolean => !lease.mayJudge || roster.find(nodeId) !== undefined,
-    /** Whether another node may be taken for dead because its lease has passed. */
-    mayJudge: (): boolean => lease.mayJudge,
+    /** Whether another node may be taken for dead because its lease has passed, and by what time. */
+    judgement: () => ({ mayJudge: lease.mayJudge, reckonedNow: lease.reckonedNow }),
     /** Whether another node can take its apps. */
     hasOthers: (): boolean => roster.takers.some(({ id }) => id !== self.id),
     /** Whether no other node lives, not even one that is leaving. */

@@ -57,6 +57,11 @@ export class NodeLease {
     return this.isHeld && this.#parts.clock.monotonic() >= this.#judgesFrom;
   }
 
+  /** The database's time as this node knows it from its latest renewal, whatever somebody has set that clock to since. */
+  get reckonedNow(): number {
+    return Math.floor(this.#parts.clock.monotonic() + (this.#offsetMs ?? Number.NEGATIVE_INFINITY));
+  }
+
   async begin(): Promise<void> {
     await this.#renew();
   }

@@ -230,8 +230,9 @@ export class Owners {
   async #take(appNumbers: readonly number[]): Promise<readonly OwnedApp[]> {
     const { store, lease, predecessors } = this.#parts;
     if (this.#isLeaving || !this.#hasStarted || appNumbers.length === 0) return [];
-    const { id: owner, mayJudge } = lease;
-    const taken = await store.appOwners.take({ appNumbers, owner, dead: predecessors, mayJudge });
+    const { id: owner, mayJudge, reckonedNow } = lease;
+    const dead = predecessors;
+    const taken = await store.appOwners.take({ appNumbers, owner, dead, mayJudge, reckonedNow });
     await this.#apps.serve(taken);
     return taken;
   }

@@ -19,7 +19,7 @@ export type SeatHomeParts = Pick<Settings, "seatUrl" | "seatPort" | "seatService
   /** The others, once it has joined them. */
   readonly node: () => Pick<
     JoinedNodes,
-    "seatAddresses" | "seatAddressOf" | "isAlive" | "isAlone" | "mayJudge" | "owners"
+    "seatAddresses" | "seatAddressOf" | "isAlive" | "isAlone" | "judgement" | "owners"
   > | null;
 };
 
@@ -92,7 +92,7 @@ function recordsOf({ store, seal, ownership, node }: SeatHomeParts) {
       const joined = node();
       if (!joined) return null;
       const holder = joined.owners.holderOf(wish.appNumber);
-      const claimed = await store.seats.claim({ ...wish, holder, dead, mayJudge: joined.mayJudge() });
+      const claimed = await store.seats.claim({ ...wish, holder, dead, ...joined.judgement() });
       return claimed && { ...claimed, secretHash: Buffer.from(claimed.secretHash) };
     },
     find: async ({ id, secretHash, fence }: Proof): Promise<Whereabouts> => {

@@ -101,12 +101,12 @@ export class Dispatcher {
   }
 
   /** Requeues the runs of dead nodes. One call at a time: waiting for a locked table, several could use up connections. */
-  async recoverDead(): Promise<void> {
+  async recoverDead(reckonedNow: number): Promise<void> {
     if (this.#isRecovering) return;
     const { store, owner, log } = this.#parts;
     this.#isRecovering = true;
     try {
-      const count = await store.claims.recover({ owner, isAlone: false });
+      const count = await store.claims.recover({ owner, isAlone: false, reckonedNow });
       if (count > 0) log.info({ count }, "requeued runs of a node that has died");
     } catch (error) {
       log.error({ err: error }, "could not look for runs left by dead nodes");

@@ -9,7 +9,7 @@ import type { Ending } from "../agent/agent-messages.ts";
 import { readFrames } from "../protocol.ts";
 import { packPlan, type Plan } from "./plan.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { below, isEmpty, killNow } from "../../host/processes.ts";
+import { below, isEmpty, killNow, withPipes } from "../../host/processes.ts";
 
 export type AgentExit = Ending & { readonly code: number | null; readonly signal: string | null };
 
@@ -61,20 +61,17 @@ export class Agent {
   #isEnding = false;
 
   constructor({ python, cwd, module, input, group = null, onFull }: AgentStart, clock: Clock) {
-    const child = spawn(python, startOf(`millrace_agent.${module}`), {
-      cwd,
-      env: {},
-      stdio: ["pipe", "pipe", "pipe", "pipe"],
-      // A session of its own: Ctrl-C at the service's terminal is for the service alone.
-      detached: true,
-    });
-    const { stdin, stdout, stderr } = child;
-    // Without descriptors left it has no pipes, whatever its type says.
-    const channel = (child.stdio as ChildProcess["stdio"] | undefined)?.[CHANNEL] as Socket | null;
-    if (!stdin || !stdout || !stderr || !channel) {
-      child.once("error", () => {});
-      throw new Error("no descriptors are left");
-    }
+    const child = withPipes(
+      spawn(python, startOf(`millrace_agent.${module}`), {
+        cwd,
+        env: {},
+        stdio: ["pipe", "pipe", "pipe", "pipe"],
+        // A session of its own: Ctrl-C at the service's terminal is for the service alone.
+        detached: true,
+      }),
+    );
+    const [stdin, stdout, stderr] = child.stdio as [Writable, Readable, Readable, ...unknown[]];
+    const channel = child.stdio[CHANNEL] as Socket;
     this.pid = child.pid ?? 0;
     this.stdout = stdout;
     this.stderr = stderr;

@@ -7,6 +7,7 @@ import { type Limits, MAX_PROCESSES } from "../limits/limits.ts";
 import { type Containers, ulimits } from "./containers.ts";
 import type { ContainerTool } from "./container-tool.ts";
 import { once } from "node:events";
+import { withPipes } from "../processes.ts";
 
 export type Mount = { readonly from: string; readonly to: string; readonly isReadOnly?: true };
 
@@ -76,11 +77,10 @@ export async function startContainer(
   await containers.cleared;
   const name = containers.nameOf(start.id);
   const before = await containers.before(tool, projectId);
-  const remover = spawn("/bin/sh", ["-c", REMOVE, tool.program, ...before, ...REMOVAL[tool.kind], name], {
-    env: containers.env,
-    stdio: ["pipe", "ignore", "ignore"],
-    detached: true,
-  });
+  const removal = ["-c", REMOVE, tool.program, ...before, ...REMOVAL[tool.kind], name];
+  const remover = withPipes(
+    spawn("/bin/sh", removal, { env: containers.env, stdio: ["pipe", "ignore", "ignore"], detached: true }),
+  );
   remover.stdin.on("error", () => {});
   const removed = once(remover, "exit").catch(() => {});
   let clearing: Promise<void> | null = null;
@@ -94,12 +94,18 @@ export async function startContainer(
     })();
     await clearing;
   };
-  const withheld = await create(containers, tool, start).catch(async (error: unknown) => {
+  const attach = [...before, "start", "--attach", ...(input === null ? [] : ["--interactive"]), name];
+  const begin = async () => {
+    const withheld = await create(containers, tool, start);
+    return {
+      withheld,
+      child: withPipes(spawn(tool.program, attach, { env: containers.env, detached: true })),
+    };
+  };
+  const { withheld, child } = await begin().catch(async (error: unknown) => {
     await clear();
     throw error;
   });
-  const attach = [...before, "start", "--attach", ...(input === null ? [] : ["--interactive"]), name];
-  const child = spawn(tool.program, attach, { env: containers.env, detached: true });
   child.stdin.on("error", () => {});
   child.stdin.end(input ?? "");
   const inspect = async (format: string): Promise<string> => {

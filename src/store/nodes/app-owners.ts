@@ -70,14 +70,15 @@ export const appOwners = {
   }),
 
   /** Gives a node with a valid lease those of the apps that no living node owns; returns them. */
-  take: write(async (session, { appNumbers, owner, dead, mayJudge }: TakeQuery): Promise<OwnedApp[]> => {
+  take: write(async (session, query: TakeQuery): Promise<OwnedApp[]> => {
+    const { appNumbers, owner, mayJudge } = query;
     if (appNumbers.length === 0) return [];
     const rows = await session.db
       .updateTable("apps")
       .set((eb) => ({ owner, fence: eb("fence", "+", 1) }))
       .where("number", "in", appNumbers)
       .where("deletedAt", "is", null)
-      .where((eb) => eb.or([eb("apps.owner", "is", null), isDead(session, "apps.owner", { dead, mayJudge })]))
+      .where((eb) => eb.or([eb("apps.owner", "is", null), isDead(session, "apps.owner", query)]))
       .where(isAlive(session, session.sql.val(owner)))
       .returning(["number as appNumber", "fence"])
       .execute();

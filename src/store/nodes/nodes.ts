@@ -33,14 +33,31 @@ export function isAlive({ sql, databaseNow }: Session, owner: Expression<unknown
 }
 
 /** Which nodes are dead: those named, and with `mayJudge` also others with an expired lease. */
-export type Judgement = { readonly dead: readonly string[]; readonly mayJudge: boolean };
+export type Judgement = {
+  readonly dead: readonly string[];
+  readonly mayJudge: boolean;
+  /** The database's time as the judge reckons it: leases that only a set clock has expired are none of the dead. */
+  readonly reckonedNow?: number;
+};
+
+/** Whether no valid lease of that owner is found, by the database's clock and by what the judge reckons. */
+export function isExpired({ sql, databaseNow }: Session, owner: Expression<unknown>, reckonedNow?: number) {
+  const orReckoned = reckonedNow === undefined ? sql`` : sql`or held.lease_until > ${reckonedNow}`;
+  return sql<SqlBool>`not exists (
+    select 1 from owners as held where held.id = ${owner} and (held.lease_until > ${databaseNow} ${orReckoned})
+  )`;
+}
 
 /** Whether the owner in that column is dead. */
-export function isDead(session: Session, owner: string, { dead, mayJudge }: Judgement): RawBuilder<SqlBool> {
+export function isDead(
+  session: Session,
+  owner: string,
+  { dead, mayJudge, reckonedNow }: Judgement,
+): RawBuilder<SqlBool> {
   const { sql } = session;
   const isNamed = dead.length > 0 ? sql`${sql.ref(owner)} in (${sql.join(dead)})` : sql`1 = 0`;
-  const isExpired = mayJudge ? sql`not ${isAlive(session, sql.ref(owner))}` : sql`1 = 0`;
-  return sql<SqlBool>`(${isNamed} or ${isExpired})`;
+  const hasPassed = mayJudge ? isExpired(session, sql.ref(owner), reckonedNow) : sql`1 = 0`;
+  return sql<SqlBool>`(${isNamed} or ${hasPassed})`;
 }
 
 /** A heartbeat, with what other nodes need to know about the node. */

@@ -1,11 +1,10 @@
-import type { RawBuilder } from "kysely";
 import { all, appsFound, isDone, storedKey } from "../queries.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { isFileRun, type Payload, type Run, type RunKey } from "../../model/run.ts";
 import { type AppHolder, holdsApp } from "../nodes/app-owners.ts";
 import { PENDING } from "./deliveries.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
-import { isAlive } from "../nodes/nodes.ts";
+import { isExpired } from "../nodes/nodes.ts";
 import { packedWrite, read, type Session, write } from "../operation.ts";
 import { nameBlob, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { addUsage, removeRows } from "./removal.ts";
@@ -40,7 +39,13 @@ const CLAIM_COLUMNS = [
   ...PAYLOAD_COLUMNS.map((name) => `payloads.${name}` as const),
 ] as const;
 
-type RecoverQuery = Readonly<{ owner: string; isAlone: boolean; dead?: readonly string[] }>;
+type RecoverQuery = Readonly<{
+  owner: string;
+  isAlone: boolean;
+  dead?: readonly string[];
+  /** As of a `Judgement`. */
+  reckonedNow?: number;
+}>;
 
 export type ReleasedClaim = RunKey & {
   readonly fence: number;
@@ -146,17 +151,16 @@ export const claims = {
    * Puts the runs of dead owners back into the queue, and releases their deliveries; returns how many runs. Dead are
    * those with an expired lease, or only `dead` if given, or all others if the caller is the only service.
    */
-  recover: write(async (session, { owner, isAlone, dead }: RecoverQuery): Promise<number> => {
-    const { sql, db, databaseNow } = session;
+  recover: write(async (session, { owner, isAlone, dead, reckonedNow }: RecoverQuery): Promise<number> => {
+    const { sql, db } = session;
     if (!isAlone && dead?.length === 0) return 0;
-    const isDead = (column: string, isExpired: RawBuilder<unknown>) => {
+    const isHeldByDead = (column: string) => {
       if (isAlone) return sql`true`;
       if (dead) return sql`${sql.ref(column)} in (${sql.join(dead)})`;
-      return sql`${sql.ref(column)} <> ${owner} and ${isExpired}`;
+      return sql`${sql.ref(column)} <> ${owner} and ${isExpired(session, sql.ref(column), reckonedNow)}`;
     };
-    const isHeldByDead = (column: string) => isDead(column, sql`not ${isAlive(session, sql.ref(column))}`);
     await sql`
-      delete from owners where id <> ${owner} and ${isDead("owners.id", sql`lease_until <= ${databaseNow}`)}
+      delete from owners where id <> ${owner} and ${isHeldByDead("owners.id")}
     `.execute(db);
     const { numAffectedRows } = await sql`
       update runs set state = ${codeAfter("release")}, owner = null, interruptions = interruptions + 1

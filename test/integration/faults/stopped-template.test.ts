@@ -21,6 +21,19 @@ def _before():
 
 os.register_at_fork(before=_before)
 `;
+/** Its template cannot fork when the file `full` is there. */
+const FULL = `${HOLDING_APP}
+import errno
+fork = os.fork
+
+def _fork():
+    if os.path.exists("full"):
+        os.remove("full")
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return fork()
+
+os.fork = _fork
+`;
 const TWO = "[scaling]\nmax_replicas = 2\ncooldown = 3600\n";
 
 /** How a call ends while time goes by. */
@@ -58,6 +71,23 @@ verifies(
     expect(pool.faults).toEqual(["it was stopped and did not answer for 5 s"]);
     pool.leave("go");
     expect(await endOf(clock, held)).toBe(pid);
+  },
+);
+
+verifies(
+  "replica.template-dead",
+  "a template that the kernel refuses a fork goes on, with all that it has forked, and forks again",
+  async () => {
+    const pool = await testPool({ main: FULL, toml: TWO });
+    const pid = Number(await pool.value("run", {}));
+    const held = pool.submit("hold", {});
+    await until("it runs", () => pool.has(`entered-${pid}`));
+    pool.leave("full");
+    const other = Number(await pool.value("run", {}));
+    expect([other > 0, other === pid, templateOf(other) === templateOf(pid)]).toEqual([true, false, true]);
+    expect([held.call.hasEnded, pool.exits, pool.faults]).toEqual([false, ["exit code 1"], []]);
+    pool.leave("go");
+    expect(await held.ended).toMatchObject({ kind: "returned", json: Buffer.from(String(pid)) });
   },
 );
 

@@ -24,4 +24,22 @@ describe.each(DATABASE_KINDS)("recovery on %s", (kind) => {
     expect(await states()).toEqual(["queued", "queued"]);
     await store.close();
   });
+
+  verifies(
+    "lease.late-start",
+    "a lease that has expired because somebody set the database's clock is none of a dead service",
+    async () => {
+      const store = await openStore(await databases.fresh(kind));
+      const run = sampleRun({ state: "running" });
+      const now = await signOfLife(store, "living", -1);
+      await store.runs.accept([{ run, payload: samplePayload(), owner: "living" }]);
+      const recover = async (reckonedNow: number) =>
+        await store.claims.recover({ owner: "new", isAlone: false, reckonedNow });
+      expect(await recover(now - 3_600_000)).toBe(0);
+      expect(await store.nodes.list()).toEqual({ living: [], deadCount: 1 });
+      expect(await recover(now + 1)).toBe(1);
+      expect(await store.nodes.list()).toEqual({ living: [], deadCount: 0 });
+      await store.close();
+    },
+  );
 });

@@ -70,9 +70,13 @@ verifies(
     await lease.begin();
     lease.start();
     await pass(LEASE_MS);
+    const before = lease.reckonedNow;
     database.aheadMs = 3_600_000;
+    // It learns that only when it renews its own lease.
+    expect([lease.mayJudge, lease.reckonedNow]).toEqual([true, before]);
     await pass(RENEW_MS);
     expect([lease.isHeld, lease.mayJudge]).toEqual([true, false]);
+    expect(lease.reckonedNow).toBe(before + RENEW_MS + database.aheadMs);
     await pass(LEASE_MS);
     expect(lease.mayJudge).toBe(true);
   },

@@ -13,13 +13,13 @@ verifies("lease.apart", "only one recovery of dead nodes runs at a time", async 
   };
   const parts = { store: { claims: { recover } }, log: createLog("silent"), owner: "a" };
   const dispatcher = new Dispatcher(parts as unknown as DispatcherParts);
-  const first = dispatcher.recoverDead();
-  await dispatcher.recoverDead();
+  const first = dispatcher.recoverDead(0);
+  await dispatcher.recoverDead(0);
   expect(recoveries).toBe(1);
   recovered.reject(new AppError("storage_unavailable"));
   await first;
   recovered = Promise.withResolvers();
   recovered.resolve(0);
-  await dispatcher.recoverDead();
+  await dispatcher.recoverDead(0);
   expect(recoveries).toBe(2);
 });
