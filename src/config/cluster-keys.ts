@@ -130,7 +130,7 @@ export const KUBERNETES_KEYS = {
     "What to add to every pod of an app, such as tolerations or a priority class.",
   ),
   registry: setting("registry", optional(registry)).describe(
-    "Where images that are built in a Kubernetes cluster are pushed to and pulled from, such as `registry.internal:5000/millrace`. Use it for nothing else. If unset, apps that need an image built are refused there.",
+    "Where images that are built in a Kubernetes cluster are pushed to and pulled from, such as `registry.internal:5000/millrace`. Use it for nothing else. If unset, apps with a Dockerfile are refused there, and system packages are left out with a warning, or refused if the app sets require_image.",
   ),
   registrySecret: setting("registry_secret", optional(nameOf("a secret"))).describe(
     "The Secret, of type `kubernetes.io/dockerconfigjson`, with which pods push to and pull from that registry. The service never reads it. If unset, pods use no credentials.",

@@ -154,7 +154,7 @@ export const LIMIT_KEYS = {
     "How much space the temporary files of a template and its replicas may take, where apps are isolated. Beyond that, they are ended.",
   ),
   diskReserveBytes: setting("disk_reserve", size("0B", "1000TB"), "256MB").describe(
-    "Free space to keep on the data directory's disk. Below it, async runs, deploys, uploads and log lines are refused, and plain calls are answered but only their record is stored.",
+    "With SQLite: free space to keep on the data directory's disk. Below it, async runs, deploys, uploads and log lines are refused, and plain calls are answered but only their record is stored.",
   ),
   recordRetentionMs: setting("record_retention", milliseconds("1h", "3650d"), "30d").describe(
     "How long records of runs and of finished deliveries, and log lines of apps, are kept.",
@@ -188,7 +188,7 @@ export const WALL_KEYS = {
     'Private address ranges that apps with `network = "egress"` may connect to.',
   ),
   networkDeny: setting("network_deny", ranges, "").describe(
-    "Address ranges that no app may connect to, besides the metadata services of clouds.",
+    "Address ranges that no app may connect to over TCP, besides the metadata services of clouds.",
   ),
   networkUnenforced: setting("network_unenforced", oneOf(["refuse", "warn"]), "refuse").describe(
     'What to do with apps that have `network = "egress"` where the host cannot enforce it: refuse them, or run them with a warning in the build log.',
