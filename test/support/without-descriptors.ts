@@ -59,9 +59,7 @@ async function startIn(host: Containers): Promise<unknown> {
       variables: {},
       mounts: [],
       user: null,
-      limits: { memoryBytes: null, cpus: null, cpuShare: 1 } as Parameters<
-        typeof startContainer
-      >[2]["limits"],
+      limits: { memoryBytes: null, cpus: null, cpuShare: 1 },
       runtime: null,
       hasNetwork: false,
       port: null,

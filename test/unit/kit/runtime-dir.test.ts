@@ -1,10 +1,11 @@
+import type * as os from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { findRuntimeDir, makeRuntimeDir, runtimeDir } from "../../../src/kit/runtime-dir.ts";
 import { scratchDirectory } from "../../support/command-line.ts";
 
 vi.mock("node:os", async (actual) => ({
-  ...(await actual<typeof import("node:os")>()),
+  ...(await actual<typeof os>()),
   userInfo: () => {
     throw new Error("no such user");
   },
