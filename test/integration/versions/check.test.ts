@@ -61,7 +61,8 @@ verifies("deploy.check", "an import that does not end is killed when its time is
     site.clock.skip(50_000);
     expect([isOver, site.processes(candidate.version) > 0]).toEqual([false, true]);
     site.clock.skip(10_000);
-    expect(await check).toEqual({ kind: "timeout" });
+    const message = "main.py was not ready within deployment_initialization_timeout (60 s)";
+    expect(await check).toEqual({ kind: "timeout", message });
     expect(site.processes(candidate.version)).toBe(0);
   }
 });
