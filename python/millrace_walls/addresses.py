@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 
 _MAPPED = 0xFFFF << 32
-#: NAT64, by which hosts without IPv4 reach it: judged by the address inside.
+#: NAT64: hosts without IPv4 reach IPv4 addresses through these. The address inside decides.
 _NAT64 = 0x64FF9B << 96
 
 #: The start of an IPv4 address that is written as an IPv6 one.

@@ -25,7 +25,7 @@ export function readStat(pid: number): ProcStat {
 
 /**
  * Returns the process that was spawned. Throws if no descriptors were left for it: then it has no pipes, whatever its type
- * says, and tells so later by an event, which would end the service if nobody listened.
+ * says, and tells so later by an event, which would end the service if nothing listened.
  */
 export function withPipes<Child extends ChildProcess>(child: Child): Child {
   if ((child.stdio as Child["stdio"] | undefined) !== undefined) return child;

@@ -11,7 +11,7 @@ import type { Turns } from "../../kit/concurrency.ts";
 const WARM_MS = 5_000;
 
 export type SwitcherParts = OpenParts & {
-  /** The ownership by which this service may change an app; null where it is the only one. */
+  /** Says whether this service may change an app; null if it is the only service. */
   readonly holderOf: (appNumber: number) => AppHolder | null;
   readonly registry: Registry;
   /** Of changes to one app: each change of what it serves takes one. */

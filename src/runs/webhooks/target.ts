@@ -8,7 +8,7 @@ const special6 = new AddressRanges(SPECIAL_6);
 /** An IPv4 address written as IPv6. */
 const MAPPED = new AddressRanges(["::ffff:0:0/96"]);
 
-/** NAT64, by which hosts without IPv4 reach it; the address inside decides. */
+/** NAT64: hosts without IPv4 reach IPv4 addresses through these. The address inside decides. */
 const NAT64 = new AddressRanges(["64:ff9b::/96"]);
 const NAT64_PREFIX = "64:ff9b::";
 
