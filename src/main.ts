@@ -41,6 +41,7 @@ import type { ProcessHost } from "./engines/local/host.ts";
 import type { SeatPlace } from "./engines/agent/seat-place.ts";
 import { startEngine } from "./engines/start-engine.ts";
 import { StorageHelper } from "./engines/programs/storage-helper.ts";
+import type { GpuSource } from "./host/gpus/source.ts";
 import { findHost, startHost } from "./host/start-host.ts";
 import { requireSharedVolumes } from "./host/storage/place-volumes.ts";
 import { networkReport } from "./host/walls/network.ts";
@@ -89,6 +90,7 @@ export type ServiceOptions = {
   readonly engine?: (host: ProcessHost) => Engine;
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   readonly others?: Others;
+  readonly gpus?: GpuSource;
   readonly hashPassword?: Hash;
   readonly clock?: Clock;
 };
@@ -150,7 +152,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     (opened) => opened.close(),
   );
   const reserve = await watchStorage(settings, store, { clock, log }, life);
-  const machine = await startHost(found, settings, { clock, log }, life);
+  const machine = await startHost(found, settings, { clock, log, gpus: options.gpus }, life);
   const { limits, storage, containers } = machine;
   const helper =
     level === "uid"

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { gpuChoice } from "./gpu-choice.ts";
 import { readMailServer, readSender } from "../kit/smtp.ts";
 import {
   boolean,
@@ -192,6 +193,13 @@ export const WALL_KEYS = {
   ),
   networkUnenforced: setting("network_unenforced", oneOf(["refuse", "warn"]), "refuse").describe(
     'What to do with apps that have `network = "egress"` where the host cannot enforce it: refuse them, or run them with a warning in the build log.',
+  ),
+} satisfies SettingKeys;
+
+/** The GPUs of this machine. */
+export const GPU_KEYS = {
+  gpus: setting("gpus", gpuChoice, "all").describe(
+    "Which of its NVIDIA GPUs the service uses; the number or UUID of a GPU means its MIG instances, too. For tests, `fake:2xH100:80` stands for two GPUs with 80 GB each that do not exist.",
   ),
 } satisfies SettingKeys;
 

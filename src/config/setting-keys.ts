@@ -1,12 +1,13 @@
 import { ENGINE_KEYS, KUBERNETES_KEYS, NODE_KEYS, RAY_KEYS } from "./cluster-keys.ts";
 import type { SettingKey, SettingKeys } from "./readers.ts";
-import { IMAGE_KEYS, LIMIT_KEYS, SERVICE_KEYS, WALL_KEYS } from "./service-keys.ts";
+import { GPU_KEYS, IMAGE_KEYS, LIMIT_KEYS, SERVICE_KEYS, WALL_KEYS } from "./service-keys.ts";
 
 /** Every setting, once. Flags, environment and file follow from these rows. */
 export const SETTING_KEYS = {
   ...SERVICE_KEYS,
   ...LIMIT_KEYS,
   ...WALL_KEYS,
+  ...GPU_KEYS,
   ...IMAGE_KEYS,
   ...NODE_KEYS,
   ...ENGINE_KEYS,
@@ -19,6 +20,7 @@ export const SETTING_GROUPS: Readonly<Record<string, SettingKeys>> = {
   "For every installation": SERVICE_KEYS,
   "Limits and retention": LIMIT_KEYS,
   "Isolation and network of apps": WALL_KEYS,
+  "GPUs of a machine": GPU_KEYS,
   "Images on one machine": IMAGE_KEYS,
   "Several nodes": NODE_KEYS,
   "Replicas on other machines": ENGINE_KEYS,

@@ -3,6 +3,8 @@ import type { Clock } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { Containers } from "./containers/containers.ts";
+import { openGpus } from "./gpus/discovery.ts";
+import type { GpuSource } from "./gpus/source.ts";
 import { findInterpreter } from "./interpreter.ts";
 import { findLimits } from "./limits/host-limits.ts";
 import { placeVolumes } from "./storage/place-volumes.ts";
@@ -29,7 +31,11 @@ export type FoundHost = Awaited<ReturnType<typeof findHost>>;
 export async function startHost(
   { python, level }: FoundHost,
   settings: Settings,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  {
+    clock,
+    log,
+    gpus: given,
+  }: { readonly clock: Clock; readonly log: Log; readonly gpus?: GpuSource | undefined },
   life: Lifecycle,
 ) {
   await life.start(
@@ -51,5 +57,14 @@ export async function startHost(
     () => Containers.open(settings, log),
     (opened) => opened.close(),
   );
-  return { limits, storage, containers };
+  // Clusters find their own.
+  const own = settings.engine === "process" ? settings.gpus : ({ kind: "none" } as const);
+  const gpus =
+    given ??
+    (await life.start(
+      "GPUs",
+      () => openGpus(own, { python: python.path, clock, log }),
+      (opened) => opened.close(),
+    ));
+  return { limits, storage, containers, gpus };
 }

@@ -60,6 +60,7 @@ verifies(
         networkDeny: [],
         networkUnenforced: "refuse",
         uidRange: { first: 1_900_000_000, last: 1_900_065_535 },
+        gpus: { kind: "all" },
         containerEngine: "auto",
         baseImage: "docker.io/library/python:{python}-slim-bookworm",
         engine: "process",
@@ -151,6 +152,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     network_deny: "192.0.2.7,::1",
     network_unenforced: "warn",
     uid_range: "400000-465535",
+    gpus: "0,1",
     container_engine: "podman",
     base_image: "debian:12",
     engine: "kubernetes",
@@ -211,6 +213,7 @@ test("each setting is read from its flag, its variable and its key", () => {
     networkDeny: ["192.0.2.7/32", "::1/128"],
     networkUnenforced: "warn",
     uidRange: { first: 400_000, last: 465_535 },
+    gpus: { kind: "some", names: ["0", "1"] },
     containerEngine: "podman",
     baseImage: "debian:12",
     engine: "kubernetes",
@@ -301,10 +304,10 @@ verifies("settings.dropped", "a setting of an earlier release is refused, with w
   }
 });
 
-verifies("settings.few", "there are at most 55 settings, each in one group", () => {
+verifies("settings.few", "there are at most 56 settings, each in one group", () => {
   const grouped = Object.values(SETTING_GROUPS).flatMap((keys) => Object.keys(keys));
   expect(grouped.toSorted()).toEqual(Object.keys(SETTING_KEYS).toSorted());
-  expect(grouped.length).toBeLessThanOrEqual(55);
+  expect(grouped.length).toBeLessThanOrEqual(56);
   for (const { name } of Object.values(SETTING_KEYS)) expect(Object.keys(DROPPED)).not.toContain(name);
 });
 
