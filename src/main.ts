@@ -153,7 +153,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const machine = await startHost(found, settings, { clock, log, gpus: options.gpus }, life);
-  const { limits, storage, containers } = machine;
+  const { limits, storage, containers, gpus } = machine;
   const helper =
     level === "uid"
       ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
@@ -177,7 +177,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   /** What apps, runs and deploys all get. */
-  const common = { ...basics, dataDir, storage, reserve, python, walls, limits };
+  const common = { ...basics, dataDir, storage, reserve, python, walls, limits, gpus };
   const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
   const apps = await startApps(
     {

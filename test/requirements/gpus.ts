@@ -11,6 +11,8 @@ export const GPUS = {
     "gpus.models": "An app names a GPU the way people write it; a MIG instance is named by its profile.",
     "gpus.fake": "For tests there are fake GPUs, without device files and with a loud warning.",
     "gpus.none": "A machine without GPUs costs nothing: no process is started, and nothing is logged.",
+    "gpus.deploy-warning":
+      "A build warns if the app asks for GPUs that the host does not have, and says what it has.",
   }),
   ...section("docs/gpus.md: GPUs that fail", {
     "gpus.faults":

@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
+import { describeGpus, matches } from "../../host/gpus/source.ts";
 import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
+import type { MachineGpus } from "../../model/gpu.ts";
 import { BuildError, type BuildSite } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { type ImageWish, wantedImage } from "./images/wanted-image.ts";
@@ -18,7 +19,8 @@ export async function checkHost(site: BuildSite): Promise<ImageWish | null> {
   const { customRuntime, hardware } = site.config;
   const hasDockerfile = customRuntime !== null && customRuntime.dockerfilePath !== null;
   if (!hasDockerfile) requireEntrypoint(site);
-  for (const warning of hardwareWarnings(hardware)) site.say(`warning: ${warning}`, "stderr");
+  for (const warning of hardwareWarnings(hardware, site.gpus?.current()))
+    site.say(`warning: ${warning}`, "stderr");
   // It says itself what is installed.
   if (hasDockerfile) return await wantedImage({ listed: [], missing: [] }, site);
   const conda = await listed("conda", site);
@@ -44,18 +46,37 @@ export function requireEntrypoint({ config: { customRuntime } }: BuildSite): voi
     );
 }
 
-function hardwareWarnings({ cpu, memoryGb, compute, gpuCount }: HardwareConfig): string[] {
+/** What an app asks for, and its machine does not have. */
+export function hardwareWarnings(hardware: HardwareConfig, gpus: MachineGpus | undefined): string[] {
+  const { cpu, memoryGb } = hardware;
   const warnings: string[] = [];
   const cpus = availableParallelism();
   const hostGb = totalmem() / 1e9;
   if (cpu > cpus) warnings.push(`cpu = ${cpu}, but this host has ${cpus}`);
   if (memoryGb > hostGb) warnings.push(`memory = ${memoryGb} GB, but this host has ${hostGb.toFixed(1)} GB`);
-  const gpus = compute.filter(isGpu);
-  if ((gpus.length > 0 || gpuCount > 0) && !existsSync("/proc/driver/nvidia/gpus")) {
-    const wanted = gpus.length > 0 ? `compute = ${gpus.join(", ")}` : `gpu_count = ${gpuCount}`;
-    warnings.push(`${wanted}, but this host has no GPU: the app runs on its CPU`);
-  }
+  const gpuWarning = gpus === undefined ? null : warningOfGpus(hardware, gpus);
+  if (gpuWarning !== null) warnings.push(gpuWarning);
   return warnings;
+}
+
+function warningOfGpus({ compute, gpuCount }: HardwareConfig, { gpus, trouble }: MachineGpus): string | null {
+  const models = compute.filter(isGpu);
+  const count = `gpu_count = ${gpuCount}`;
+  const wanted = models.length > 0 ? `compute = ${models.join(", ")}` : count;
+  if (models.length === 0 && gpuCount === 0) return null;
+  if (gpus.length === 0) {
+    const why = trouble === null ? "this host has no GPU" : `no GPU of this host can be used (${trouble})`;
+    return `${wanted}, but ${why}: the app runs on its CPU`;
+  }
+  const has = `this host has ${describeGpus(gpus)}`;
+  const fitting = gpus.filter((gpu) => models.length === 0 || models.some((model) => matches(model, gpu)));
+  if (fitting.length === 0) return `${wanted}, but ${has}`;
+  // All of a replica are of one model.
+  const most = Math.max(
+    ...[...Map.groupBy(fitting, ({ model }) => model).values()].map((same) => same.length),
+  );
+  if (gpuCount <= most) return null;
+  return `${models.length > 0 ? `${wanted}, ${count}` : count}, but ${has}`;
 }
 
 /** Names of packages: those of the named file, else of the table, else of the file clients make of the table. */

@@ -1,6 +1,7 @@
 import type { AppPython } from "../../host/app-python.ts";
 import type { Containers } from "../../host/containers/containers.ts";
 import type { Interpreter } from "../../host/interpreter.ts";
+import type { GpuSource } from "../../host/gpus/source.ts";
 import type { AppLimits } from "../../host/limits/limits.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { AppWalls } from "../../host/walls/walls.ts";
@@ -23,6 +24,8 @@ export type BuildHost = {
   readonly walls: AppWalls | null;
   /** What steps are held to; null for nothing. */
   readonly limits: AppLimits | null;
+  /** What apps that ask for GPUs are compared with; absent if nothing is known of them. */
+  readonly gpus?: Pick<GpuSource, "current">;
   /** Who a project's steps run as. */
   readonly storage: Pick<StorageFolders, "userOf">;
   /** What builds images, and where apps begin that name none; null where apps have none. */
@@ -49,8 +52,8 @@ export type ImageHost = {
 
 /** Drops all other members, which may have names that mean something else in a build. */
 export function buildHost(host: BuildHost): BuildHost {
-  const { dataDir, python, walls, limits, storage, images, remote = null } = host;
-  return { dataDir, python, walls, limits, storage, images, remote };
+  const { dataDir, python, walls, limits, gpus, storage, images, remote = null } = host;
+  return { dataDir, python, walls, limits, ...(gpus && { gpus }), storage, images, remote };
 }
 
 /** A bundle that is to be made ready for its first replica. */

@@ -19,7 +19,7 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
   ),
   compute: key("hardware.compute", "compute", compute, "CPU").describe(
-    "What the app runs on, in order of preference. Pods get a machine with one of these GPUs. As processes of a host, replicas see all its GPUs; a build warns if it has none.",
+    "What the app runs on, in order of preference. Pods get a machine with one of these GPUs. As processes of a host, replicas see all its GPUs; a build warns if none of these is among them.",
   ),
   gpuCount: key("hardware.gpu_count", "gpuCount", integer(0, 64), defaultGpuCount).describe(
     "GPUs per replica, which pods and actors request. Without effect on one host. Default: 1 if `compute` begins with a GPU, else 0.",

@@ -5,7 +5,9 @@ import type { GpuSource } from "../../../src/host/gpus/source.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { hasCompiler, StandInDriver } from "../../support/gpus/stand-in.ts";
+import { answering, bundle, DeploySite } from "../deploys/site.ts";
 import { until } from "../../support/until.ts";
+import { testService } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
 const H100 = "GPU-11111111-aaaa-bbbb-cccc-000000000000";
@@ -43,6 +45,18 @@ verifies(
     expect(JSON.parse(lines.at(-1)!)).toMatchObject({ level: 40, msg: "THE GPUS OF THIS SERVICE ARE FAKE" });
     const named = await openGpus({ kind: "some", names: ["0"] }, host, files);
     expect(named.current().trouble).not.toBeNull();
+  },
+);
+
+verifies(
+  "gpus.deploy-warning",
+  "a service with fake GPUs warns an app that asks for another kind",
+  async () => {
+    const site = new DeploySite(await testService({}, { gpus: "fake:2xH100:80" }));
+    const payload = { compute: "H200", gpuCount: 1 };
+    const { buildId } = await site.deploy("app", bundle(answering("x")), payload);
+    const log = await site.log("app", buildId);
+    expect(log).toContain("warning: compute = H200, but this host has 2 × H100 (80 GB)");
   },
 );
 
