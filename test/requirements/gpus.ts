@@ -1,0 +1,33 @@
+import { section } from "./row.ts";
+
+/** How the GPUs of a machine are shared out. */
+export const GPUS = {
+  ...section("docs/gpus.md: Sharing a GPU", {
+    "gpu.grant.whole": "A replica gets all its GPUs at once, whole unless it asks for a part of the memory.",
+    "gpu.grant.models": "A replica gets GPUs of one model: the first it names that can serve it.",
+    "gpu.grant.fault": "A GPU out of service is not granted until it works again.",
+    "gpu.share.fit": "Shares go to the fullest GPU that has room.",
+    "gpu.share.projects": "Apps of several projects share a GPU only if the operator allows it.",
+    "gpu.order":
+      "Replicas get GPUs in order of arrival; a later one never takes what an earlier one may need.",
+    "gpu.evict.idle": "If a replica waits, the fewest idle ones make room, the longest idle first.",
+    "gpu.evict.never": "No busy replica, none of the minimum and none of the same app is evicted.",
+    "gpu.evict.hold": "An app that was just started is not evicted for a while.",
+    "gpu.evict.race": "A replica that gets a call before it is stopped stays.",
+    "gpu.release.late": "Memory is granted again once its processes are gone and it is seen to be free.",
+    "gpu.release.bound": "If a driver does not show that memory is free, it counts as free after 10 s.",
+    "gpu.measured": "Memory that other programs use is not granted, nor what replicas have not taken yet.",
+    "gpu.measured.whole": "A whole GPU is granted if 90 % of its memory is free.",
+    "gpu.use": "What a replica uses of a GPU is known where the driver tells its processes apart.",
+    "gpu.excess": "A replica that uses more than 1.1 times its share while others wait is found.",
+    "gpu.never": "A wish that no GPU of the machine can ever serve is refused with the reason.",
+    "gpu.minimums": "Minimums that do not fit on the machine together are named.",
+  }),
+  ...section("docs/decisions/0052-sharing-gpus.md", {
+    "gpu.safe": "Whatever happens, no GPU memory is granted twice, and none is lost.",
+    "gpu.live": "Every wish that can be served is served in the end.",
+    "gpu.fewest": "No smaller set of evictions would have been enough.",
+    "gpu.starvation": "A large wish is served when all that came before it has ended.",
+    "gpu.deadlock": "Apps whose minimums fit all reach them.",
+  }),
+};
