@@ -92,6 +92,8 @@ type Entry = {
   grantedMs: number;
   /** Its tenant was asked to evict it, and has until then to release it. */
   evictedUntilMs: number | null;
+  /** Where replicas were evicted for it. */
+  promised: readonly string[];
   isExcessTold: boolean;
 };
 
@@ -135,6 +137,7 @@ export class GpuBroker {
       grant: null,
       grantedMs: 0,
       evictedUntilMs: null,
+      promised: [],
       isExcessTold: false,
     };
     this.#entries.set(claim, entry);
@@ -328,7 +331,7 @@ export class GpuBroker {
       gpus: source.current().gpus,
       readings: this.#readings(),
       held,
-      waiting: waiting.map((entry) => ({ ...ownerOf(entry), wish: entry.wish })),
+      waiting: waiting.map((entry) => ({ ...ownerOf(entry), wish: entry.wish, promised: entry.promised })),
       minimums: new Map([...tenants].map(([key, tenant]) => [key, tenant.minReplicas()])),
     };
   }
@@ -349,7 +352,7 @@ export class GpuBroker {
     if (![...this.#entries.values()].some(({ phase }) => phase === "waiting")) return;
     const view = this.#view();
     const byId = new Map([...this.#entries.values()].map((entry) => [entry.id, entry]));
-    const { grants, evictions, lookAgainMs } = decide(view);
+    const { grants, evictions, promises, lookAgainMs } = decide(view);
     for (const { id, gpus } of grants) {
       const entry = byId.get(id)!;
       entry.phase = "granted";
@@ -357,6 +360,7 @@ export class GpuBroker {
       entry.grantedMs = view.nowMs;
       entry.resolve(entry.grant);
     }
+    for (const { id, gpus } of promises) byId.get(id)!.promised = gpus;
     for (const { id, forId } of evictions) this.#evict(byId.get(id)!, byId.get(forId)!, view.nowMs);
     const waiting = view.waiting.filter(({ id }) => byId.get(id)?.phase === "waiting");
     if (waiting.length === 0) return;
@@ -378,7 +382,7 @@ export class GpuBroker {
   #tellExcess({ waiting, gpus, readings, matches }: BrokerView): void {
     if (!this.#parts.onExcess) return;
     const places = gpus.map((gpu) => ({ gpu }));
-    for (const entry of [...this.#entries.values()]) {
+    for (const entry of this.#entries.values()) {
       const { grant, pids, tenant, claim } = entry;
       if (entry.phase !== "granted" || entry.isExcessTold || !grant || grant.memoryBytes === null) continue;
       const allowed = TOLERATED * grant.memoryBytes;

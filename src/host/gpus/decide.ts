@@ -4,6 +4,8 @@ import { type BrokerView, type Held, poolsFor, Room, type Share, type Waiting } 
 export type Decision = {
   readonly grants: readonly { readonly id: number; readonly gpus: readonly Gpu[] }[];
   readonly evictions: readonly { readonly id: number; readonly forId: number }[];
+  /** The UUIDs of the GPUs that a wish will get after evictions. */
+  readonly promises: readonly { readonly id: number; readonly gpus: readonly string[] }[];
   /** When a replica may be evicted that is protected now; null if no such time is known. */
   readonly lookAgainMs: number | null;
 };
@@ -17,6 +19,7 @@ const MAX_TRIED = 2_000;
  */
 export function decide(view: BrokerView): Decision {
   const turn = new Turn(view);
+  turn.keepPromises();
   for (const waiting of view.waiting) turn.serve(waiting);
   return turn;
 }
@@ -45,6 +48,7 @@ class Budgets {
 class Turn implements Decision {
   readonly grants: { id: number; gpus: readonly Gpu[] }[] = [];
   readonly evictions: { id: number; forId: number }[] = [];
+  readonly promises: { id: number; gpus: readonly string[] }[] = [];
   lookAgainMs: number | null = null;
 
   readonly #view: BrokerView;
@@ -52,8 +56,8 @@ class Turn implements Decision {
   /** Everything that has a share, with what is granted in this turn. */
   readonly #held: Held[];
   readonly #ending: Set<Held>;
-  /** What earlier wishes will get as soon as replicas are gone that are ending. */
-  readonly #kept = new Map<Room, Share[]>();
+  /** What wishes will get as soon as replicas are gone that are ending. */
+  readonly #kept = new Map<Room, Map<number, Share>>();
   /** What earlier wishes may need, and do not know yet. */
   readonly #blocked = new Set<Room>();
 
@@ -64,7 +68,18 @@ class Turn implements Decision {
     this.#rooms = view.gpus.filter(({ fault }) => fault === null).map((gpu) => new Room(gpu, view));
   }
 
+  /** Else an earlier wish of the app whose replica was evicted could take its place, and the next one be evicted. */
+  keepPromises(): void {
+    for (const waiting of this.#view.waiting) {
+      const rooms = this.#rooms.filter(({ gpu }) => waiting.promised.includes(gpu.uuid));
+      const isPossible = rooms.length === waiting.wish.count;
+      if (isPossible && rooms.every((room) => this.#fitsLater(room, waiting, NONE)))
+        this.#keep(waiting, rooms);
+    }
+  }
+
   serve(waiting: Waiting): void {
+    for (const kept of this.#kept.values()) kept.delete(waiting.id);
     const pools = poolsFor(waiting.wish, this.#rooms, this.#view.matches);
     for (const pool of pools) if (this.#grant(waiting, pool) || this.#makeRoom(waiting, pool)) return;
     const budgets = this.#budgets();
@@ -112,10 +127,9 @@ class Turn implements Decision {
     const chosen = byFit(ready, (room) => this.#later(room, gone)).toSorted(
       (a, b) => Number(isFree(b)) - Number(isFree(a)),
     );
-    for (const room of chosen.slice(0, waiting.wish.count)) {
-      const share: Share = { projectId: waiting.projectId, memoryBytes: waiting.wish.memoryBytes };
-      this.#kept.set(room, [...(this.#kept.get(room) ?? []), share]);
-    }
+    const rooms = chosen.slice(0, waiting.wish.count);
+    this.#keep(waiting, rooms);
+    if (gone.size > 0) this.promises.push({ id: waiting.id, gpus: rooms.map(({ gpu }) => gpu.uuid) });
     for (const held of gone) {
       this.#ending.add(held);
       this.evictions.push({ id: held.id, forId: waiting.id });
@@ -127,13 +141,17 @@ class Turn implements Decision {
   #block(waiting: Waiting, pool: readonly Room[], others: readonly Held[], budgets: Budgets): void {
     const share = shareOf(waiting);
     const fits = (room: Room, gone: ReadonlySet<Held>): boolean =>
-      room.admits(
-        share,
-        this.#now(room).filter((held) => !this.#ending.has(held) && !gone.has(held)),
-      );
+      room.admits(share, [...this.#staying(room, gone), ...this.#promisedOn(room, waiting)]);
     if (!one(others, budgets, pool, waiting.wish.count, fits)) return;
     const all = new Set(others);
     for (const room of pool) if (fits(room, all)) this.#blocked.add(room);
+  }
+
+  #keep(waiting: Waiting, rooms: readonly Room[]): void {
+    for (const room of rooms) {
+      const kept = this.#kept.get(room) ?? new Map<number, Share>();
+      this.#kept.set(room, kept.set(waiting.id, shareOf(waiting)));
+    }
   }
 
   #fitsNow(room: Room, waiting: Waiting): boolean {
@@ -150,8 +168,16 @@ class Turn implements Decision {
   }
 
   #later(room: Room, gone: ReadonlySet<Held>): Share[] {
-    const staying = this.#now(room).filter((held) => !this.#ending.has(held) && !gone.has(held));
-    return [...staying, ...(this.#kept.get(room) ?? [])];
+    return [...this.#staying(room, gone), ...(this.#kept.get(room)?.values() ?? [])];
+  }
+
+  #staying(room: Room, gone: ReadonlySet<Held>): Held[] {
+    return this.#now(room).filter((held) => !this.#ending.has(held) && !gone.has(held));
+  }
+
+  /** What later wishes were promised; ids grow. */
+  #promisedOn(room: Room, { id }: Waiting): Share[] {
+    return [...(this.#kept.get(room) ?? [])].flatMap(([other, share]) => (other > id ? [share] : []));
   }
 
   /** What could be taken from other tenants, were it idle. */
@@ -212,13 +238,13 @@ function fewest(
   if (!hasRoom(pool, count, new Set(onPool), fits)) return null;
   const left = budgets.copy();
   const gone = new Set<Held>();
-  let tried = 0;
+  const tries = { left: MAX_TRIED };
   const search = (start: number, more: number): boolean => {
     if (more === 0) {
-      tried += 1;
+      tries.left -= 1;
       return hasRoom(pool, count, gone, fits);
     }
-    for (let i = start; i <= onPool.length - more && tried < MAX_TRIED; i++) {
+    for (let i = start; i <= onPool.length - more && tries.left > 0; i++) {
       const held = onPool[i]!;
       if (!left.has(held)) continue;
       left.spend(held);
@@ -229,8 +255,8 @@ function fewest(
     }
     return false;
   };
-  for (let size = 0; size <= onPool.length && tried < MAX_TRIED; size++) if (search(0, size)) return gone;
-  return tried < MAX_TRIED ? null : one(onPool, budgets, pool, count, fits);
+  for (let size = 0; size <= onPool.length && tries.left > 0; size++) if (search(0, size)) return gone;
+  return tries.left > 0 ? null : one(onPool, budgets, pool, count, fits);
 }
 
 function hasRoom(pool: readonly Room[], count: number, gone: ReadonlySet<Held>, fits: Fits): boolean {

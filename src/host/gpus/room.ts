@@ -33,6 +33,8 @@ export type Waiting = {
   readonly app: string;
   readonly projectId: string;
   readonly wish: GpuWish;
+  /** The UUIDs of GPUs where replicas were evicted for it; empty if none were. */
+  readonly promised: readonly string[];
 };
 
 /** Everything that a decision depends on. */

@@ -197,15 +197,19 @@ export class PlayedTenant implements Tenant {
       gone: Promise.withResolvers(),
     };
     this.replicas.push(replica);
-    void claim.granted.then((grant) => {
-      replica.state = grant ? "running" : "over";
-      if (!grant) return;
-      replica.grant = grant;
-      replica.grantedMs = this.#clock.monotonic();
-      claim.noteProcess(replica.pid);
-      this.onGrant(replica);
-    });
+    void this.#await(replica);
     return replica;
+  }
+
+  async #await(replica: PlayedReplica): Promise<void> {
+    const { claim } = replica;
+    const grant = await claim.granted;
+    replica.state = grant ? "running" : "over";
+    if (!grant) return;
+    replica.grant = grant;
+    replica.grantedMs = this.#clock.monotonic();
+    claim.noteProcess(replica.pid);
+    this.onGrant(replica);
   }
 
   becomesIdle(replica: PlayedReplica): void {

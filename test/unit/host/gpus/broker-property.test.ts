@@ -135,7 +135,9 @@ class Machine {
     };
     const running = tenant.in("running");
     must(replica.state === "running" && replica.idleSinceMs !== null, "not idle");
-    must(running.length > tenant.minimum, "of the minimum");
+    // What was granted in the same moment counts; its tenant does not know yet.
+    const granted = tenant.in("waiting").filter(({ claim }) => claim.obstacle() === null);
+    must(running.length + granted.length > tenant.minimum, "of the minimum");
     const lastMs = Math.max(...running.map(({ grantedMs }) => grantedMs));
     must(this.clock.monotonic() - lastMs >= this.#rules.holdMs, "just started");
     must(

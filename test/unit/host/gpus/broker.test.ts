@@ -239,6 +239,21 @@ verifies("gpu.evict.race", "one that gets a call before it is evicted stays, and
   expect([one.evictedFor, two.evictedFor]).toEqual([[], ["new"]]);
 });
 
+test("what is evicted for an app is not taken by an earlier wish of the app that had it", async () => {
+  const { app, source, pass } = site();
+  const one = app("one");
+  const [first, second] = [one.start(wishFor(40)), one.start(wishFor(40))];
+  await quiet();
+  one.start(wishFor(40));
+  one.becomesIdle(first);
+  one.becomesIdle(second);
+  const two = app("two").start(wishFor(40));
+  await pass(1_000);
+  one.ends(first, source);
+  await pass(3_000);
+  expect([one.evictedFor, two.state, one.in("running").length]).toEqual([["two"], "running", 1]);
+});
+
 test("what an eviction makes busy is not evicted with it", async () => {
   const { app } = site();
   const [one, two] = [app("one"), app("two")];

@@ -65,7 +65,16 @@ const anyView = fc
       gpus,
       readings: new Map(),
       held,
-      waiting: [{ id: 99, tenant: "t0", app: "app0", projectId: "p-one", wish: wishFor(gb, ["ANY"], count) }],
+      waiting: [
+        {
+          id: 99,
+          tenant: "t0",
+          app: "app0",
+          projectId: "p-one",
+          wish: wishFor(gb, ["ANY"], count),
+          promised: [],
+        },
+      ],
       minimums: new Map(minimums.map((minimum, index) => [`t${index}`, minimum])),
     };
   });
