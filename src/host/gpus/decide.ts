@@ -10,7 +10,7 @@ export type Decision = {
   readonly lookAgainMs: number | null;
 };
 
-/** Sets of replicas that are tried for the fewest evictions; above that, one good set is taken. About 10 ms. */
+/** Sets of replicas that are tried in a turn for the fewest evictions; after that, one good set is taken. */
 const MAX_TRIED = 2_000;
 
 /**
@@ -56,6 +56,8 @@ class Turn implements Decision {
   /** Everything that has a share, with what is granted in this turn. */
   readonly #held: Held[];
   readonly #ending: Set<Held>;
+  readonly #on = new Map<Room, Held[]>();
+  readonly #tries = { left: MAX_TRIED };
   /** What wishes will get as soon as replicas are gone that are ending. */
   readonly #kept = new Map<Room, Map<number, Share>>();
   /** What earlier wishes may need, and do not know yet. */
@@ -66,6 +68,7 @@ class Turn implements Decision {
     this.#held = [...view.held];
     this.#ending = new Set(view.held.filter(({ isEnding }) => isEnding));
     this.#rooms = view.gpus.filter(({ fault }) => fault === null).map((gpu) => new Room(gpu, view));
+    for (const room of this.#rooms) this.#on.set(room, [...room.held]);
   }
 
   /** Else an earlier wish of the app whose replica was evicted could take its place, and the next one be evicted. */
@@ -96,7 +99,7 @@ class Turn implements Decision {
     if (chosen.length < wish.count) return false;
     const gpus = chosen.map(({ gpu }) => gpu);
     this.grants.push({ id: waiting.id, gpus });
-    this.#held.push({
+    const held: Held = {
       ...waiting,
       gpus: gpus.map(({ uuid }) => uuid),
       memoryBytes: wish.memoryBytes,
@@ -104,7 +107,9 @@ class Turn implements Decision {
       grantedMs: this.#view.nowMs,
       idleSinceMs: null,
       isEnding: false,
-    });
+    };
+    this.#held.push(held);
+    for (const room of chosen) this.#now(room).push(held);
     return true;
   }
 
@@ -120,7 +125,7 @@ class Turn implements Decision {
     }
     evictable.sort((a, b) => (a.idleSinceMs ?? 0) - (b.idleSinceMs ?? 0) || a.id - b.id);
     const fits = (room: Room, gone: ReadonlySet<Held>): boolean => this.#fitsLater(room, waiting, gone);
-    const gone = fewest(evictable, budgets, pool, waiting.wish.count, fits);
+    const gone = fewest(evictable, budgets, pool, waiting.wish.count, fits, this.#tries);
     if (!gone) return false;
     const ready = pool.filter((room) => fits(room, gone));
     const isFree = (room: Room): boolean => this.#fitsNow(room, waiting);
@@ -164,7 +169,7 @@ class Turn implements Decision {
   }
 
   #now(room: Room): Held[] {
-    return this.#held.filter(({ gpus }) => gpus.includes(room.gpu.uuid));
+    return this.#on.get(room)!;
   }
 
   #later(room: Room, gone: ReadonlySet<Held>): Share[] {
@@ -232,13 +237,15 @@ function fewest(
   pool: readonly Room[],
   count: number,
   fits: Fits,
+  tries: { left: number },
 ): ReadonlySet<Held> | null {
   const onPool = from.filter(({ gpus }) => pool.some(({ gpu }) => gpus.includes(gpu.uuid)));
   // Most wishes that cannot be served are seen here.
   if (!hasRoom(pool, count, new Set(onPool), fits)) return null;
   const left = budgets.copy();
   const gone = new Set<Held>();
-  const tries = { left: MAX_TRIED };
+  const enough = one(onPool, budgets, pool, count, fits);
+  const most = enough?.size ?? onPool.length;
   const search = (start: number, more: number): boolean => {
     if (more === 0) {
       tries.left -= 1;
@@ -255,14 +262,17 @@ function fewest(
     }
     return false;
   };
-  for (let size = 0; size <= onPool.length && tries.left > 0; size++) if (search(0, size)) return gone;
-  return tries.left > 0 ? null : one(onPool, budgets, pool, count, fits);
+  for (let size = 0; size <= most && tries.left > 0; size++) if (search(0, size)) return gone;
+  return enough;
 }
 
 function hasRoom(pool: readonly Room[], count: number, gone: ReadonlySet<Held>, fits: Fits): boolean {
   let found = 0;
-  for (const room of pool) if (fits(room, gone)) found += 1;
-  return found >= count;
+  for (const room of pool) {
+    if (fits(room, gone)) found += 1;
+    if (found >= count) return true;
+  }
+  return false;
 }
 
 /** Some replicas without which a wish fits, GPU by GPU, always the one where the fewest are in the way. */
