@@ -30,6 +30,8 @@ import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { liveStatusesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
+import { nodeGpus } from "./management/installation/hardware.ts";
+import type { HeldGpu } from "./management/parts.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
@@ -41,6 +43,7 @@ import type { ProcessHost } from "./engines/local/host.ts";
 import type { SeatPlace } from "./engines/agent/seat-place.ts";
 import { startEngine } from "./engines/start-engine.ts";
 import { StorageHelper } from "./engines/programs/storage-helper.ts";
+import { type GpuSource, NO_GPUS } from "./host/gpus/source.ts";
 import { findHost, startHost } from "./host/start-host.ts";
 import { requireSharedVolumes } from "./host/storage/place-volumes.ts";
 import { networkReport } from "./host/walls/network.ts";
@@ -89,6 +92,8 @@ export type ServiceOptions = {
   readonly engine?: (host: ProcessHost) => Engine;
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   readonly others?: Others;
+  readonly gpus?: GpuSource;
+  readonly grants?: () => readonly HeldGpu[];
   readonly hashPassword?: Hash;
   readonly clock?: Clock;
 };
@@ -152,6 +157,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const machine = await startHost(found, settings, { clock, log }, life);
   const { limits, storage, containers } = machine;
+  const gpus = { source: options.gpus ?? NO_GPUS, grants: options.grants ?? (() => []) };
   const helper =
     level === "uid"
       ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
@@ -254,6 +260,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
         liveStatuses: liveStatusesBy(node, catalog),
+        gpus: { ...gpus, ofOthers: async () => (await node?.gpusOfOthers()) ?? [] },
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
         wake: () => runs.deliverer.wake(),
@@ -311,6 +318,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
   const work = {
+    gpus: () => nodeGpus(gpus),
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
     holdsRun: (run: RunKey) => runs.lookup.holds(run),
     judge: (reckonedNow: number) => void runs.dispatcher.recoverDead(reckonedNow),
@@ -332,6 +340,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
           limits: storageLimits(settings),
           enforcement: held.enforcement,
           seatWalls: seats.seatWalls(),
+          gpus: nodeGpus(gpus),
         }),
         repairEnvironments: () => apps.repairs.repair(),
         storage: () => storageReport(store, settings, helper),

@@ -10,6 +10,7 @@ import { DEPLOY } from "./requirements/deploy.ts";
 import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { HARDENING } from "./requirements/hardening.ts";
+import { HARDWARE } from "./requirements/hardware.ts";
 import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
@@ -52,6 +53,7 @@ export const TABLES = [
   ORIGINS,
   LIMITS,
   WALLS,
+  HARDWARE,
   HOSTED,
   SERVERS,
   IMAGES,
@@ -88,6 +90,7 @@ export const REQUIREMENTS = {
   ...ORIGINS,
   ...LIMITS,
   ...WALLS,
+  ...HARDWARE,
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,
