@@ -9,6 +9,8 @@ export const HARDWARE = {
     "hardware.nodes":
       "The GPUs of every node are listed by each of them; a node that does not answer, with the reason.",
     "hardware.cli": "`millrace hardware` lists models, and each GPU with what is wrong with it.",
+    "hardware.dashboard":
+      "The page Hardware shows the operator machines and GPUs, or what to do where there is none.",
     "hardware.replicas":
       "An app's replicas are listed with their GPUs, in the API, the CLI and the dashboard.",
     "hardware.metrics": "/metrics has gauges for each GPU, and nothing of them on a machine without any.",
