@@ -31,7 +31,7 @@ export const SAMPLE_GPUS: readonly Gpu[] = [
 ];
 
 const [busy] = SAMPLE_GPUS;
-export const SAMPLE_READINGS: readonly GpuReading[] = [
+const SAMPLE_READINGS: readonly GpuReading[] = [
   {
     uuid: busy!.uuid,
     usedBytes: 52 * GB,

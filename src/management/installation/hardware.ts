@@ -36,7 +36,7 @@ export function hardwareOperations(parts: ManagementParts): Operation[] {
 }
 
 /** The row of the processors, and one for each model of GPU of which some work. */
-export function hardwareOf(gpus: readonly Gpu[]): HardwareRow[] {
+function hardwareOf(gpus: readonly Gpu[]): HardwareRow[] {
   const machine = {
     provider: "local",
     cpu: availableParallelism(),
@@ -60,11 +60,12 @@ export function nodeGpus({ source, grants }: Pick<InstalledGpus, "source" | "gra
   const held = Map.groupBy(grants(), ({ gpu }) => gpu);
   const readings = new Map(source.readings().map((reading) => [reading.uuid, reading]));
   const shown = gpus.map((gpu): GpuRecord => {
-    const { uuid, index, model, name, memoryBytes, busId, isMig, fault } = gpu;
-    const reading = readings.get(uuid);
-    const holders = held.get(uuid) ?? [];
+    // Its device files are of no use elsewhere.
+    const { nodes: _, ...told } = gpu;
+    const reading = readings.get(gpu.uuid);
+    const holders = held.get(gpu.uuid) ?? [];
     return {
-      ...{ uuid, index, model, name, memoryBytes, busId, isMig, fault },
+      ...told,
       usedBytes: reading?.usedBytes ?? null,
       freeBytes: reading?.freeBytes ?? null,
       grantedBytes: grantedOf(gpu, holders),
