@@ -30,6 +30,8 @@ import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { liveStatusesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
+import { nodeGpus } from "./management/installation/hardware.ts";
+import type { HeldGpu } from "./management/parts.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
@@ -91,6 +93,7 @@ export type ServiceOptions = {
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   readonly others?: Others;
   readonly gpus?: GpuSource;
+  readonly grants?: () => readonly HeldGpu[];
   readonly hashPassword?: Hash;
   readonly clock?: Clock;
 };
@@ -153,7 +156,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const machine = await startHost(found, settings, { clock, log, gpus: options.gpus }, life);
-  const { limits, storage, containers, gpus } = machine;
+  const { limits, storage, containers } = machine;
+  const gpus = { source: machine.gpus, grants: options.grants ?? (() => []) };
   const helper =
     level === "uid"
       ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
@@ -177,7 +181,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   /** What apps, runs and deploys all get. */
-  const common = { ...basics, dataDir, storage, reserve, python, walls, limits, gpus };
+  const common = { ...basics, dataDir, storage, reserve, python, walls, limits, gpus: machine.gpus };
   const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
   const apps = await startApps(
     {
@@ -256,6 +260,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
         liveStatuses: liveStatusesBy(node, catalog),
+        gpus: { ...gpus, ofOthers: async () => (await node?.gpusOfOthers()) ?? [] },
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
         wake: () => runs.deliverer.wake(),
@@ -313,6 +318,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
   const work = {
+    gpus: () => nodeGpus(gpus),
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
     holdsRun: (run: RunKey) => runs.lookup.holds(run),
     judge: (reckonedNow: number) => void runs.dispatcher.recoverDead(reckonedNow),
@@ -334,6 +340,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
           limits: storageLimits(settings),
           enforcement: held.enforcement,
           seatWalls: seats.seatWalls(),
+          gpus: nodeGpus(gpus),
         }),
         repairEnvironments: () => apps.repairs.repair(),
         storage: () => storageReport(store, settings, helper),

@@ -11,6 +11,7 @@ import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { GPUS } from "./requirements/gpus.ts";
 import { HARDENING } from "./requirements/hardening.ts";
+import { HARDWARE } from "./requirements/hardware.ts";
 import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
 import { IMAGES } from "./requirements/images.ts";
@@ -53,6 +54,7 @@ export const TABLES = [
   ORIGINS,
   LIMITS,
   WALLS,
+  HARDWARE,
   HOSTED,
   SERVERS,
   IMAGES,
@@ -90,6 +92,7 @@ export const REQUIREMENTS = {
   ...ORIGINS,
   ...LIMITS,
   ...WALLS,
+  ...HARDWARE,
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,

@@ -17,7 +17,7 @@ type WorkParts = {
   readonly logBook: Pick<LogBook, "endTails">;
 };
 
-type OtherWork = "judge" | "owners" | "heartbeat" | "holdsRun" | "onDropped";
+type OtherWork = "judge" | "owners" | "heartbeat" | "holdsRun" | "onDropped" | "gpus";
 
 /** What a node does with apps that come and go. */
 export function appWork(parts: WorkParts): Omit<NodeWork & Answering, OtherWork> {

@@ -14,6 +14,7 @@ type Load = () => Promise<{ readonly COMMANDS: Definitions }> | { readonly COMMA
 
 const operator: Load = () => import("./operator/commands.ts");
 const bench: Load = () => import("./client/bench.ts");
+const hardware: Load = () => import("./client/hardware.ts");
 const nodes: Load = () => import("./client/nodes.ts");
 const webhook: Load = () => import("./client/webhook.ts");
 
@@ -47,6 +48,7 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
     ["restore", "restore a data directory from a backup", operator],
     ["storage", "show how much disk each project uses, and the limits", operator],
     ["nodes", "list the services of an installation, and take one out of use", nodes],
+    ["hardware", "show what apps can run on, and which app has which GPU", hardware],
     ["doctor", "check everything the service depends on, and say what to do", operator],
     ["bench", "measure calls per second and latency of the running service", bench],
   ],

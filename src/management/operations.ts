@@ -2,6 +2,7 @@ import type { Operation } from "./api/operation.ts";
 import { appChangeOperations, appOperations } from "./apps/apps.ts";
 import { deployOperations } from "./apps/deploys.ts";
 import { logOperations } from "./apps/logs.ts";
+import { hardwareOperations } from "./installation/hardware.ts";
 import { installationOperations } from "./installation/installation.ts";
 import type { ManagementParts } from "./parts.ts";
 import { accountOperations, signInOperations } from "./people/sign-in.ts";
@@ -37,6 +38,7 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...invitationLinkOperations(parts),
     ...accountOperations(parts),
     ...tokenOperations(parts),
+    ...hardwareOperations(parts),
     ...installationOperations(parts),
   ];
 }

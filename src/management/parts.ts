@@ -4,6 +4,7 @@ import type { LogBook } from "../apps/logs/log-book.ts";
 import type { BaseImages } from "../apps/once/base-images.ts";
 import type { Secrets } from "../apps/secrets.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
+import type { GpuSource } from "../host/gpus/source.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import type { networkReport } from "../host/walls/network.ts";
 import type { Isolated } from "../host/walls/require-walls.ts";
@@ -19,6 +20,7 @@ import type { DeliveryState } from "../model/delivery.ts";
 import type { LiveStatus } from "../model/app.ts";
 import type { NodeDetails } from "../model/node.ts";
 import type { RunTally } from "../model/run.ts";
+import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { FileRuns } from "../runs/files/file-runs.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
@@ -32,6 +34,25 @@ export type OwnNode = {
   /** How many apps it owns, and how many runs their replicas execute. */
   readonly apps: number;
   readonly runs: number;
+};
+
+/** A GPU, or a share of one, that was granted to an app. */
+export type HeldGpu = {
+  /** By its UUID. */
+  readonly gpu: string;
+  readonly app: string;
+  readonly projectId: string;
+  /** Null for a template. */
+  readonly replicaId: string | null;
+  /** Null for all of it. */
+  readonly memoryBytes: number | null;
+};
+
+/** The GPUs of this service's machine, who holds them, and those of the other nodes. */
+export type InstalledGpus = {
+  readonly source: Pick<GpuSource, "current" | "readings">;
+  readonly grants: () => readonly HeldGpu[];
+  readonly ofOthers: () => Promise<readonly OtherNodesGpus[]>;
 };
 
 /** What the management API shows and changes. */
@@ -67,6 +88,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   /** The status of a project's apps on all nodes, by the app's number; without those of nodes that do not answer. */
   readonly liveStatuses: (projectId: string) => Promise<ReadonlyMap<number, LiveStatus>>;
   readonly ownNode: () => OwnNode;
+  readonly gpus: InstalledGpus;
   /** Null for a service that does not share its database. */
   readonly owners: Pick<Owners, "isSure"> | null;
   readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;

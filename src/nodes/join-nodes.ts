@@ -7,6 +7,7 @@ import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { LiveStatus } from "../model/app.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
+import type { NodeGpus } from "../shapes/hardware.ts";
 import type { Store } from "../store/store.ts";
 import { openAuthority } from "./authority.ts";
 import { Changes } from "./changes.ts";
@@ -53,6 +54,9 @@ export type NodeWork = AppHost & {
 
 /** The other nodes of the installation, as this service uses them. */
 export type JoinedNodes = Awaited<ReturnType<typeof join>>;
+
+/** What another node says of its GPUs, or why it said nothing. */
+export type OtherNodesGpus = { readonly node: ServiceNode; readonly answer: NodeGpus | Error };
 
 /** Joins the other services on the same Postgres; null for one that is the only one on its database. */
 export async function joinNodes(parts: JoinParts, life: Lifecycle): Promise<JoinedNodes | null> {
@@ -158,6 +162,14 @@ async function join(parts: JoinParts, life: Lifecycle) {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
       const asked = await Promise.allSettled(nodes.map((each) => talk.liveStatuses(each, projectId)));
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+    },
+    gpusOfOthers: async (): Promise<OtherNodesGpus[]> => {
+      const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
+      const ask = async (node: ServiceNode) => ({
+        node,
+        answer: await talk.gpus(node).catch((error: Error) => error),
+      });
+      return await Promise.all(nodes.map(ask));
     },
     /** From now on takes requests from other nodes, and apps. */
     serve: async (

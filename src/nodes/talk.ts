@@ -5,6 +5,8 @@ import type { LiveStatus } from "../model/app.ts";
 import type { ServiceNode } from "../model/node.ts";
 import type { RunKey } from "../model/run.ts";
 import type { HandoverPeer, Owners } from "./owners.ts";
+import { NODE_GPUS, type NodeGpus } from "../shapes/hardware.ts";
+import type { Infer, Shape } from "../shapes/shape.ts";
 import type { Peer, Peers } from "./peers.ts";
 import type { Connection, ConnectionUser } from "../kit/http/connection.ts";
 import { BadResponse } from "../kit/http/fields.ts";
@@ -18,6 +20,7 @@ const PATHS = {
   adopt: "/nodes/adopt",
   // Named as in the previous release, whose nodes ask for it during an upgrade.
   liveStatuses: "/nodes/glances",
+  gpus: "/nodes/gpus",
   holdsRun: "/nodes/holds-run",
   dropped: "/nodes/dropped",
 } as const;
@@ -63,6 +66,7 @@ export type Answering = {
   /** Starts replicas of an app that is about to move here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
   readonly liveStatuses: (projectId: string) => readonly LiveStatus[];
+  readonly gpus: () => NodeGpus;
   /** Whether a run is in progress here; one that has ended here is stored when it resolves. */
   readonly holdsRun: (run: RunKey) => Promise<boolean>;
   /** That node has closed the answer to a request that this node forwarded to it. */
@@ -72,7 +76,7 @@ export type Answering = {
 };
 
 /** Answers the messages of other nodes. */
-export function answering({ owners, warm, liveStatuses, holdsRun, onDropped, heartbeat }: Answering) {
+export function answering({ owners, warm, liveStatuses, gpus, holdsRun, onDropped, heartbeat }: Answering) {
   return async (from: string, path: string, value: unknown): Promise<unknown> => {
     switch (path) {
       case PATHS.hello: {
@@ -93,6 +97,8 @@ export function answering({ owners, warm, liveStatuses, holdsRun, onDropped, hea
         return null;
       case PATHS.liveStatuses:
         return liveStatuses(read(STATUS_REQUEST, value).projectId);
+      case PATHS.gpus:
+        return gpus();
       case PATHS.holdsRun:
         return await holdsRun(read(RUN, value));
       case PATHS.dropped:
@@ -138,6 +144,11 @@ export class NodeTalk implements HandoverPeer {
     return read(STATUSES, await ask(this.#by, node, PATHS.liveStatuses, { projectId }, patience));
   }
 
+  /** The GPUs of its machine. */
+  async gpus(node: Peer): Promise<NodeGpus> {
+    return read(NODE_GPUS, await ask(this.#by, node, PATHS.gpus, null, { patienceMs: STATUS_MS }));
+  }
+
   /** Whether a run is in progress there; one that has ended there is stored when it resolves. */
   async holdsRun(node: Peer, { appNumber, id }: RunKey): Promise<boolean> {
     const patience = { patienceMs: HOLDS_RUN_MS };
@@ -150,8 +161,8 @@ export class NodeTalk implements HandoverPeer {
   }
 }
 
-function read<T>(schema: z.ZodType<T>, value: unknown): T {
-  const result = schema.safeParse(value);
+function read<S extends Shape>(schema: S, value: unknown): Infer<S> {
+  const result = z.safeParse(schema, value);
   if (result.success) return result.data;
   throw new AppError("bad_request", { message: result.error.issues[0]?.message ?? "not as expected" });
 }

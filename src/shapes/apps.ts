@@ -48,6 +48,17 @@ export const CONTAINERS = z.array(
     containerRunningTimeMs: z.int(),
     /** How long its `setup()` took; null if it has none, or has not ended. */
     setupMs: z.nullish(z.number()),
+    /** The GPUs that it was granted, with its share of each; null for all of it. */
+    gpus: z.nullish(
+      z.array(
+        z.object({
+          uuid: z.string(),
+          /** Null if the GPU is gone. */
+          model: z.nullable(z.string()),
+          memoryBytes: z.nullable(z.number()),
+        }),
+      ),
+    ),
     containerRestartCount: z.int(),
     hostIp: z.nullable(z.string()),
     containerIp: z.nullable(z.string()),
@@ -95,16 +106,6 @@ export type Scaling = {
   readonly cooldownPeriodSeconds: number;
   readonly responseGracePeriodSeconds: number;
 };
-
-export const HARDWARE = z.array(
-  z.object({
-    name: z.string(),
-    provider: z.string(),
-    cpu: z.number(),
-    memoryGb: z.number(),
-    gpuCount: z.int(),
-  }),
-);
 
 export const NOTIFICATIONS = z.array(z.object({ message: z.string() }));
 

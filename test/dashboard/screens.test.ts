@@ -55,6 +55,7 @@ function ofProject({ emptyProject, deliveries }: Furnished): Place[] {
     { name: "files-empty", to: `${empty}/files`, isState: true },
     { name: "audit", to: `${project}/audit` },
     { name: "nodes", to: `${project}/nodes` },
+    { name: "hardware", to: `${project}/hardware` },
     { name: "settings", to: `${project}/settings` },
     { name: "settings-empty", to: `${empty}/settings`, isState: true },
     {

@@ -8,6 +8,7 @@ const PATHS = {
   files: "M3.5 6.5h6l2 2.5h9v9.5h-17z",
   audit: "M6 3.5h9l4 4v13H6zM9 12h7m-7 4h7",
   nodes: "M4 4.5h16v6H4zM4 13.5h16v6H4zM7.5 7.5h.01m-.01 9h.01",
+  hardware: "M7 7h10v10H7zM10 10h4v4h-4zM9.5 4v3m5-3v3m-5 10v3m5-3v3M4 9.5h3m-3 5h3m10-5h3m-3 5h3",
   settings:
     "M12 9a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM12 3v3m0 12v3M3 12h3m12 0h3M5.6 5.6l2.2 2.2m8.4 8.4 2.2 2.2m0-12.8-2.2 2.2m-8.4 8.4-2.2 2.2",
   search: "M10.5 4.5a6 6 0 1 0 0 12 6 6 0 0 0 0-12zM15 15l5 5",

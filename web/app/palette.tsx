@@ -27,7 +27,10 @@ const PAGES = [
   ["Settings", "/projects/$projectId/settings"],
 ] as const;
 /** Besides, for the operator. */
-const OPERATOR_PAGES = [["Nodes", "/projects/$projectId/nodes"]] as const;
+const OPERATOR_PAGES = [
+  ["Nodes", "/projects/$projectId/nodes"],
+  ["Hardware", "/projects/$projectId/hardware"],
+] as const;
 const APP_PAGES = ["runs", "logs", "builds", "playground", "settings", "secrets"] as const;
 
 /** Every place and some deeds by name, for hands that stay on the keyboard. */

@@ -190,6 +190,11 @@ const nodes = createRoute({
   path: "nodes",
   component: lazyRouteComponent(() => import("../pages/nodes.tsx"), "Nodes"),
 });
+const hardware = createRoute({
+  getParentRoute: () => project,
+  path: "hardware",
+  component: lazyRouteComponent(() => import("../pages/hardware.tsx"), "Hardware"),
+});
 const settings = createRoute({
   getParentRoute: () => project,
   path: "settings",
@@ -231,6 +236,7 @@ const tree = root.addChildren([
       files,
       audit,
       nodes,
+      hardware,
       settings,
     ]),
   ]),

@@ -23,6 +23,7 @@ const PLACES = [
   { title: "Files", to: "/projects/$projectId/files", icon: "files" },
   { title: "Audit", to: "/projects/$projectId/audit", icon: "audit" },
   { title: "Nodes", to: "/projects/$projectId/nodes", icon: "nodes", isOperators: true },
+  { title: "Hardware", to: "/projects/$projectId/hardware", icon: "hardware", isOperators: true },
   { title: "Settings", to: "/projects/$projectId/settings", icon: "settings" },
 ] as const satisfies readonly { title: string; to: string; icon: IconName; isOperators?: true }[];
 

@@ -1,14 +1,22 @@
-import { APP, type AppRecord, APPS, CONTAINERS, type Scaling } from "../../shapes/apps.ts";
+import {
+  APP,
+  type AppRecord,
+  APPS,
+  type ContainerRecord,
+  CONTAINERS,
+  type Scaling,
+} from "../../shapes/apps.ts";
 import { ID } from "../../shapes/common.ts";
 import { usage } from "../failure.ts";
 import type { Definitions } from "../options.ts";
-import { duration, fields, paintStatus, relative } from "../output.ts";
+import { bytes, duration, fields, paintStatus, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { findEarlier } from "./builds.ts";
 import { asking, asks, count, seconds, YES_OPTION } from "./task.ts";
 import type { Numbers, RemoteFlags, Task, YesFlags } from "./task.ts";
 
+type HeldGpu = NonNullable<ContainerRecord["gpus"]>[number];
 type ScaleFlags = RemoteFlags & Numbers<"min" | "max" | "concurrency" | "cooldown" | "grace">;
 
 const amount = (option: string): ((text: string) => number) => count(option, 0, 999_999);
@@ -130,9 +138,16 @@ async function listContainers({ api, out }: Task, app: string): Promise<void> {
     STATE: ({ isTerminating, containerState }) => (isTerminating ? "stopping" : paintStatus(containerState)),
     STARTED: ({ containerStartTimestamp }) => relative(containerStartTimestamp),
     "READY FOR": ({ containerRunningTimeMs }) => duration(containerRunningTimeMs),
+    SETUP: ({ setupMs }) => duration(setupMs),
     BUILD: ({ buildId }) => buildId,
+    GPU: ({ gpus }) => gpus?.map(gpuText).join(", ") || "–",
   });
   for (const { containerId, pendingReason } of found)
     if (pendingReason) out.note(`${containerId} waits: ${pendingReason}`);
   if (found.length === 0) out.note("none: the next call starts one");
+}
+
+function gpuText({ uuid, model, memoryBytes }: HeldGpu): string {
+  const share = memoryBytes === null ? "" : ` (${bytes(memoryBytes)})`;
+  return `${printableName(model ?? "gone:")} ${printableName(uuid)}${share}`;
 }

@@ -63,7 +63,8 @@ export function appOperations(parts: ManagementParts): Operation[] {
       errors: ["app_not_found"],
       handle: async ({ params }) => {
         const { number } = await findApp(store, params);
-        return catalog.versions(number).flatMap((live) => containersOf(live, params.app_id));
+        const grantedTo = grantsByReplica(parts.gpus);
+        return catalog.versions(number).flatMap((live) => containersOf(live, params.app_id, grantedTo));
       },
     }),
   ];
@@ -109,7 +110,20 @@ function statusBefore(app: App, latest: Build | null): AppStatus {
   return isFinalBuild(latest.status) ? "error" : "deploying";
 }
 
-function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRecord[] {
+type GrantedTo = (replicaId: string) => NonNullable<ContainerRecord["gpus"]>;
+
+function grantsByReplica({ source, grants }: ManagementParts["gpus"]): GrantedTo {
+  const models = new Map(source.current().gpus.map(({ uuid, model }) => [uuid, model]));
+  const held = Map.groupBy(grants(), ({ replicaId }) => replicaId);
+  return (replicaId) =>
+    (held.get(replicaId) ?? []).map(({ gpu: uuid, memoryBytes }) => ({
+      uuid,
+      model: models.get(uuid) ?? null,
+      memoryBytes,
+    }));
+}
+
+function containersOf({ app, version, pool }: LiveApp, id: string, grantedTo: GrantedTo): ContainerRecord[] {
   const now = Date.now();
   return [...pool.replicas].map((replica) => ({
     appId: id,
@@ -122,6 +136,7 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
     containerTerminationTimestamp: null,
     containerRunningTimeMs: replica.readyAt === 0 ? 0 : Math.max(0, now - replica.readyAt),
     setupMs: replica.setupMs,
+    gpus: grantedTo(replica.id),
     containerRestartCount: 0,
     hostIp: null,
     containerIp: null,

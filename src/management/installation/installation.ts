@@ -1,10 +1,9 @@
-import { availableParallelism, totalmem } from "node:os";
 import { z } from "zod";
 import { LIMITS, describeEnforced } from "../../host/limits/limits.ts";
 import { readEscapeReport } from "../../host/walls/escape-report.ts";
 import { networkReport } from "../../host/walls/network.ts";
 import { AppError } from "../../model/errors.ts";
-import { HARDWARE, NOTIFICATIONS } from "../../shapes/apps.ts";
+import { NOTIFICATIONS } from "../../shapes/apps.ts";
 import { ISOLATION, NODE, NODE_STATE, NODES } from "../../shapes/installation.ts";
 import type { Isolation, IsolationRule, NodeRecord } from "../../shapes/installation.ts";
 import { timestamp } from "../../shapes/common.ts";
@@ -13,24 +12,9 @@ import type { ManagementParts, OwnNode } from "../parts.ts";
 
 const operation = tagged("Installation");
 
-/** The machine's hardware, the nodes, and how apps are isolated. */
+/** The nodes, and how apps are isolated. */
 export function installationOperations(parts: ManagementParts): Operation[] {
   return [
-    operation("GET", "/v2/hardware", {
-      id: "listHardware",
-      summary: "List the hardware that apps can run on",
-      access: "any",
-      response: HARDWARE,
-      handle: () => [
-        {
-          name: "CPU",
-          provider: "local",
-          cpu: availableParallelism(),
-          memoryGb: Math.round(totalmem() / 1e8) / 10,
-          gpuCount: 0,
-        },
-      ],
-    }),
     operation("GET", "/v2/notifications", {
       id: "listNotifications",
       summary: "List notices for clients; always empty",

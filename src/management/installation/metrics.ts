@@ -5,6 +5,7 @@ import type { LiveApp } from "../../apps/catalog.ts";
 import type { SpanCounts } from "../../kit/histograms.ts";
 import { AppError } from "../../model/errors.ts";
 import type { ManagementParts } from "../parts.ts";
+import { nodeGpus } from "./hardware.ts";
 
 export type Metric = {
   readonly kind: "counter" | "gauge" | "histogram";
@@ -18,6 +19,7 @@ const metric =
 const [counter, gauge, histogram] = [metric("counter"), metric("gauge"), metric("histogram")];
 
 const OF_APP = ["project", "app"] as const;
+const OF_GPU = ["uuid", "index", "model"] as const;
 
 /** Everything `/metrics` shows, by name. `docs/metrics.md` lists the same. */
 export const METRICS = {
@@ -63,6 +65,16 @@ export const METRICS = {
   millrace_records_waiting: gauge([], "Records of ended runs that are not stored yet."),
   millrace_runs_lost_total: counter([], "Records of ended runs that will never be stored. Must stay 0."),
   millrace_event_loop_lag_seconds: gauge(["quantile"], "How late the event loop ran since the last scrape."),
+  millrace_gpu_up: gauge(OF_GPU, "Is 1 if the GPU works, and 0 while it is out of service."),
+  millrace_gpu_memory_bytes: gauge(OF_GPU, "Memory of the GPU."),
+  millrace_gpu_memory_used_bytes: gauge(
+    OF_GPU,
+    "Memory in use on the GPU, also by programs outside Millrace.",
+  ),
+  millrace_gpu_memory_granted_bytes: gauge(OF_GPU, "Memory of the GPU that is granted to apps."),
+  millrace_gpu_utilization_ratio: gauge(OF_GPU, "How much of the time the GPU computed, from 0 to 1."),
+  millrace_gpu_power_watts: gauge(OF_GPU, "Power that the GPU draws."),
+  millrace_gpu_temperature_celsius: gauge(OF_GPU, "Temperature of the GPU."),
   process_cpu_seconds_total: counter([], "CPU time of the service, without its replicas."),
   process_resident_memory_bytes: gauge([], "Memory of the service, without its replicas."),
   process_open_fds: gauge([], "Open file descriptors of the service."),
@@ -102,6 +114,7 @@ async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
   }
   samples.add("millrace_records_waiting", {}, journal.waiting);
   samples.add("millrace_runs_lost_total", {}, journal.lost);
+  measureGpus(parts, samples);
   measureProcess(samples);
   measureLag(lag, samples);
   for (const live of parts.catalog.all()) measureApp(live, parts, samples);
@@ -138,6 +151,24 @@ function measureApp({ app, pool }: LiveApp, { journal, tallies }: ManagementPart
   samples.add("millrace_replica_starts_total", of, pool.counts.starts);
   samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
   samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);
+}
+
+/** What the driver does not say of a GPU has no sample. */
+function measureGpus({ gpus }: ManagementParts, samples: Samples): void {
+  for (const { uuid, index, model, ...gpu } of nodeGpus(gpus).gpus) {
+    const of = { uuid, index: String(index), model };
+    samples.add("millrace_gpu_up", of, gpu.fault === null ? 1 : 0);
+    samples.add("millrace_gpu_memory_bytes", of, gpu.memoryBytes);
+    samples.add("millrace_gpu_memory_granted_bytes", of, gpu.grantedBytes);
+    const measured = {
+      millrace_gpu_memory_used_bytes: gpu.usedBytes,
+      millrace_gpu_utilization_ratio: gpu.utilization === null ? null : gpu.utilization / 100,
+      millrace_gpu_power_watts: gpu.watts,
+      millrace_gpu_temperature_celsius: gpu.celsius,
+    } as const;
+    for (const [name, value] of Object.entries(measured))
+      if (value !== null) samples.add(name as keyof typeof measured, of, value);
+  }
 }
 
 async function measureStore({ store, catalog, clock }: ManagementParts, samples: Samples): Promise<void> {

@@ -37,6 +37,8 @@ export const WORDS: Record<string, readonly string[]> = {
   bench: ["--app", "nosuch"],
   "nodes list": [],
   "nodes drain": ["nobody"],
+  "hardware list": [],
+  "hardware gpus": [],
   "members list": [],
   "members invite": ["ada@example.com"],
   "members invitations": [],

@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
+import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { offered } from "../../support/walls/walled.ts";
@@ -44,6 +45,7 @@ for (const kind of triedKinds("sqlite")) {
         `sandbox ${walls}`,
         `limits ${walls}`,
         `network ${walls}`,
+        "gpus ok",
         "cuda ok",
         "images ok",
         "kubernetes ok",
@@ -105,6 +107,17 @@ verifies("operations.doctor", "each planted fault is found, and says what to do"
     message: expect.stringContaining("MILLRACE_ISOLATION=landlock, but there is no Python"),
   });
   expect(of("ports")).toMatchObject({ status: "fail", message: expect.stringContaining(String(port)) });
+});
+
+verifies("hardware.doctor", "a running service is asked for the GPUs that it has seen fail", async () => {
+  const { settings } = await testService({}, {}, new ToldGpus().options);
+  const { code, findings } = await doctor(settings.dataDir);
+  expect(code).toBe(1);
+  const fault = SAMPLE_GPUS.find((gpu) => gpu.fault !== null);
+  const found = findings.filter(
+    ({ check, message }) => check === "gpus" && message.includes(fault?.uuid ?? ""),
+  );
+  expect(found).toMatchObject([{ status: "fail", message: expect.stringContaining(LOST) as string }]);
 });
 
 test("a directory that is not there, or empty, is no fault", async () => {

@@ -21,7 +21,7 @@ const MAY: Record<string, readonly string[]> = {
   any: names("listProjects listHardware"),
   person: names(`createProject getMe changePassword changeEmail askForProof proveEmail joinProject
     listSessions endSession approveDevice`),
-  operator: names("makePasswordLink getIsolation listNodes changeNode"),
+  operator: names("makePasswordLink getIsolation listNodes changeNode listGpus"),
   anybody: names(`setUp signIn refreshSession signOut acceptPasswordLink forgotPassword readInvitation
     signUp askForDevice redeemToken getPublicKeys listNotifications putPart readFile putBundle`),
 };

@@ -33,7 +33,7 @@ const SHAPES: Record<string, string> = {
   getRun: "item",
   listContainers:
     "[] appId projectId containerId containerState pendingReason timestamp containerStartTimestamp " +
-    "containerTerminationTimestamp containerRunningTimeMs setupMs containerRestartCount hostIp containerIp " +
+    "containerTerminationTimestamp containerRunningTimeMs setupMs gpus containerRestartCount hostIp containerIp " +
     "hardwareProvider region buildId isTerminating",
   listLogs: "logs nextPageToken hasMore",
   listFiles: "[] name is_folder size_bytes last_modified",
@@ -309,6 +309,7 @@ verifies(
 
     await site.call("getPublicKeys", {}, { as: "nobody" });
     await site.call("listHardware", {}, { as: "run" });
+    await site.call("listGpus", {}, { as: "owner" });
     expect((await site.call("listNotifications", {}, { as: "nobody" })).json).toEqual([]);
 
     // Always refused; done when the site was opened; or with mail.

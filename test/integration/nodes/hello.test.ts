@@ -14,6 +14,7 @@ function talking({ peers, listener }: TestNode): NodeTalk {
     owners: { lookAfter: refuse },
     warm: refuse,
     liveStatuses: refuse,
+    gpus: refuse,
     holdsRun: refuse,
     onDropped: refuse,
     heartbeat: (node) => talk.heartbeat(node),

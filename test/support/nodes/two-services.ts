@@ -9,7 +9,7 @@ import type { AppLocation } from "../../../src/nodes/owners.ts";
 import type { ForwardResult } from "../../../src/nodes/forward/forwarded-request.ts";
 import type { Peer } from "../../../src/nodes/peers.ts";
 import { testAuthority, type TestNode, testNode } from "./hop.ts";
-import { type TestApp, type TestService, testService } from "../service.ts";
+import { type TestApp, type TestService, type TestServiceOptions, testService } from "../service.ts";
 
 /** What a service of a test believes about where apps are; the test says so. */
 class Beliefs implements Locator {
@@ -47,6 +47,7 @@ export async function twoServices(
 /** Two nodes of one installation, as they are; what is deployed by the second is its own at first. */
 export async function twoOfOne(
   databaseUrl: string,
+  options: { readonly front?: TestServiceOptions; readonly owner?: TestServiceOptions } = {},
 ): Promise<{ readonly front: TestService; readonly owner: TestService }> {
   const shared = await mkdtemp(path.join(tmpdir(), "millrace-shared-"));
   const dataDir = await mkdtemp(path.join(tmpdir(), "millrace-data-"));
@@ -54,10 +55,10 @@ export async function twoOfOne(
     for (const folder of [shared, dataDir]) rmSync(folder, { recursive: true, force: true });
   });
   const flags = { databaseUrl, blobs: shared };
-  const owner = await testService({}, flags);
+  const owner = await testService({}, flags, options.owner);
   const keyFile = "master.key";
   await copyFile(path.join(owner.settings.dataDir, keyFile), path.join(dataDir, keyFile));
-  return { front: await testService({}, { ...flags, dataDir }), owner };
+  return { front: await testService({}, { ...flags, dataDir }, options.front), owner };
 }
 
 async function nodeService(authority: Authority, flags: Record<string, unknown>): Promise<NodeService> {

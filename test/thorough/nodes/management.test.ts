@@ -3,7 +3,9 @@ import { once } from "node:events";
 import { expect } from "vitest";
 import { WebSocket as Client } from "ws";
 import { testDatabases } from "../../support/databases.ts";
+import { asOwner } from "../../support/as-owner.ts";
 import { twoOfOne } from "../../support/nodes/two-services.ts";
+import { sampleGpu, ToldGpus } from "../../support/sample-gpus.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, bundle } from "../../integration/deploys/site.ts";
 
@@ -79,5 +81,22 @@ verifies("peers.moved", "deploys of one new app that begin at two nodes at once 
     const ids = new Set(begun.map(({ buildId }) => buildId));
     expect(ids.size).toBe(2);
     expect([await known(here, app), await known(there, app)]).toEqual([ids, ids]);
+  }
+});
+
+verifies("hardware.nodes", "each of two nodes lists the GPUs of both", async () => {
+  const { databaseUrl } = await databases.fresh("postgres");
+  const [here, there] = [new ToldGpus(), new ToldGpus()];
+  there.machine = { driver: "570.1", gpus: [sampleGpu(0, { uuid: "GPU-there" })], trouble: null };
+  const { front, owner } = await twoOfOne(databaseUrl ?? "", { front: here.options, owner: there.options });
+  type Listed = { readonly isSelf: boolean; readonly driver: string; readonly gpus: readonly object[] };
+  for (const [asked, own] of [
+    [front, here],
+    [owner, there],
+  ] as const) {
+    const machines = await asOwner(asked)<Listed[]>("GET", "/v2/gpus");
+    // In whichever order: both have the name of this machine.
+    const told = machines.map(({ isSelf, driver, gpus }) => `${isSelf}, ${driver}, ${gpus.length}`);
+    expect(new Set(told)).toEqual(new Set([`${own === there}, 570.1, 1`, `${own === here}, 580.65.06, 4`]));
   }
 });

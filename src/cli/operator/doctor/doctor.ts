@@ -5,13 +5,17 @@ import type { StorageLimits } from "../../../apps/storage-report.ts";
 import type { Settings } from "../../../config/setting-keys.ts";
 import { readSettings } from "../../../config/settings.ts";
 import { Containers } from "../../../host/containers/containers.ts";
+import { openGpus } from "../../../host/gpus/discovery.ts";
+import { type GpuSource, NO_GPUS } from "../../../host/gpus/source.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
 import type { Enforcement } from "../../../host/limits/limits.ts";
 import { settleStorage } from "../../../host/storage/settle.ts";
 import { hostReads } from "../../../host/walls/host-reads.ts";
 import { requireNetwork, requireLevel } from "../../../host/walls/require-walls.ts";
 import type { StandingWalls } from "../../../host/walls/walls.ts";
+import { systemClock } from "../../../kit/clock.ts";
 import { createLog } from "../../../kit/log.ts";
+import type { NodeGpus } from "../../../shapes/hardware.ts";
 import { openStore } from "../../../store/store.ts";
 import { DirectoryInUseError, lockDirectory, lockHolder } from "../../../store/upkeep/directory-lock.ts";
 import type { DirectoryLock } from "../../../store/upkeep/directory-lock.ts";
@@ -25,6 +29,7 @@ import * as data from "./data-checks.ts";
 import type { Holder } from "./data-checks.ts";
 import { checkKubernetes, checkRay } from "./engine-checks.ts";
 import { fail, type Finding, ok } from "./finding.ts";
+import { checkGpus, driverFiles, lookAtGpus } from "./gpu-checks.ts";
 import * as host from "./host-checks.ts";
 import { checkAppHosts, checkMasterKey, checkNodes } from "./node-checks.ts";
 
@@ -45,7 +50,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
   const directory = data.checkDirectory(dataDir);
   // Before we take the lock ourselves.
   const lockedBy = lockHolder(dataDir);
-  const { holder, report, lock, limits, enforcement, seatWalls = null } = await look(settings);
+  const { holder, report, lock, limits, enforcement, seatWalls = null, gpus } = await look(settings);
   const database = report instanceof Error ? null : report;
   // The settings of the service if one runs: those of this command may differ.
   const bounds = { ...settings, ...limits };
@@ -65,6 +70,7 @@ async function examine(settings: Settings): Promise<Finding[]> {
     host.checkSandbox(settings, walls),
     await host.checkLimits(settings, walls, enforcement),
     await host.checkNetwork(settings, walls),
+    ...checkGpus(gpus ?? (await lookAtGpus(async () => await openOwn(settings))), driverFiles()),
     await host.checkCuda(settings, walls, process.env),
     await host.checkImages(settings, process.env),
     ...(await checkKubernetes(settings, process.env)),
@@ -78,6 +84,15 @@ async function examine(settings: Settings): Promise<Finding[]> {
   return findings;
 }
 
+/** The GPUs of this machine, if the service would grant them to its apps. */
+async function openOwn({ engine, gpus, python: wanted }: Settings): Promise<GpuSource> {
+  if (engine !== "process") return NO_GPUS;
+  // Without a Python the check of Pythons says what to do.
+  const found = await findInterpreter(wanted).catch(() => null);
+  if (found === null) return NO_GPUS;
+  return await openGpus(gpus, { python: found.path, clock: systemClock, log: createLog("silent") });
+}
+
 type Seen = {
   readonly holder: Holder;
   readonly report: DatabaseReport | Error | null;
@@ -85,6 +100,8 @@ type Seen = {
   readonly limits?: StorageLimits;
   readonly enforcement?: Enforcement;
   readonly seatWalls?: StandingWalls | null;
+  /** As the service knows them: it has seen the errors that took one out of service. */
+  readonly gpus?: NodeGpus;
 };
 
 /** Asks the service for its database if one runs; else looks itself, with the directory locked. */

@@ -3,7 +3,7 @@ import { replicasQuery } from "../../../api/replicas.ts";
 import type { Replica } from "../../../api/replicas.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { Card } from "../../../parts/card.tsx";
-import { count, span } from "../../../parts/format.ts";
+import { bytes, count, span } from "../../../parts/format.ts";
 import { Problem } from "../../../parts/problem.tsx";
 import { SkeletonRows } from "../../../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../../../parts/table.tsx";
@@ -12,6 +12,7 @@ import { Time } from "../../../parts/time.tsx";
 const COLUMNS = [
   { title: "Replica" },
   { title: "State" },
+  { title: "GPU" },
   { title: "Started", isMinor: true },
   { title: "Ready for", align: "right" },
 ] as const;
@@ -38,6 +39,9 @@ export function Replicas({ projectId, appName }: { readonly projectId: string; r
               <Cell>
                 <ReplicaState replica={replica} />
               </Cell>
+              <Cell>
+                <Gpus gpus={replica.gpus ?? []} />
+              </Cell>
               <Cell isMinor>
                 <Time at={replica.containerStartTimestamp} />
                 {typeof replica.setupMs === "number" && (
@@ -55,6 +59,23 @@ export function Replicas({ projectId, appName }: { readonly projectId: string; r
         <p className="border-t border-line px-4 py-2.5 text-ink-faint">and {count(hidden)} more</p>
       )}
     </Card>
+  );
+}
+
+/** Its GPUs, with its share of each if that is not all of it. */
+function Gpus({ gpus }: { readonly gpus: NonNullable<Replica["gpus"]> }) {
+  if (gpus.length === 0) return "–";
+  return (
+    <ul>
+      {gpus.map(({ uuid, model, memoryBytes }) => (
+        <li key={uuid}>
+          {model ?? "gone"} {memoryBytes !== null && `(${bytes(memoryBytes)}) `}
+          <span className="block max-w-60 truncate font-mono text-[0.82rem] text-ink-soft" title={uuid}>
+            {uuid}
+          </span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -1,0 +1,101 @@
+import { availableParallelism, totalmem } from "node:os";
+import type { Gpu } from "../../model/gpu.ts";
+import { appId } from "../../model/names.ts";
+import type { OtherNodesGpus } from "../../nodes/join-nodes.ts";
+import { HARDWARE, MACHINES } from "../../shapes/hardware.ts";
+import type { GpuRecord, HardwareRow, MachineRecord, NodeGpus } from "../../shapes/hardware.ts";
+import { type Operation, tagged } from "../api/operation.ts";
+import type { HeldGpu, InstalledGpus, ManagementParts, OwnNode } from "../parts.ts";
+
+const operation = tagged("Installation");
+
+/** What apps can run on: for everybody by model, for the operator each GPU of each node. */
+export function hardwareOperations(parts: ManagementParts): Operation[] {
+  return [
+    operation("GET", "/v2/hardware", {
+      id: "listHardware",
+      summary: "List the hardware that apps can run on",
+      access: "any",
+      response: HARDWARE,
+      handle: () => hardwareOf(parts.gpus.source.current().gpus),
+    }),
+    operation("GET", "/v2/gpus", {
+      id: "listGpus",
+      summary:
+        "List the machines of the installation with their GPUs: health, load, and which app holds them",
+      access: "operator",
+      response: MACHINES,
+      handle: async () => {
+        const others = await parts.gpus.ofOthers();
+        return [ownMachine(parts.ownNode(), nodeGpus(parts.gpus)), ...others.map(otherMachine)].toSorted(
+          (a, b) => a.name.localeCompare(b.name) || a.nodeId.localeCompare(b.nodeId),
+        );
+      },
+    }),
+  ];
+}
+
+/** The row of the processors, and one for each model of GPU of which some work. */
+function hardwareOf(gpus: readonly Gpu[]): HardwareRow[] {
+  const machine = {
+    provider: "local",
+    cpu: availableParallelism(),
+    memoryGb: Math.round(totalmem() / 1e8) / 10,
+  };
+  const byModel = Map.groupBy(
+    gpus.filter(({ fault }) => fault === null),
+    ({ model }) => model,
+  );
+  const rows = Array.from(byModel, ([name, ofModel]) => {
+    const smallest = Math.min(...ofModel.map(({ memoryBytes }) => memoryBytes));
+    // The "80 GB" of an H100 are 79.6 GiB.
+    return { name, ...machine, gpuCount: ofModel.length, gpuMemoryGb: Math.round(smallest / 2 ** 30) };
+  });
+  return [{ name: "CPU", ...machine, gpuCount: 0 }, ...rows];
+}
+
+/** What this node says of its GPUs. */
+export function nodeGpus({ source, grants }: Pick<InstalledGpus, "source" | "grants">): NodeGpus {
+  const { driver, gpus, trouble } = source.current();
+  const held = Map.groupBy(grants(), ({ gpu }) => gpu);
+  const readings = new Map(source.readings().map((reading) => [reading.uuid, reading]));
+  const shown = gpus.map((gpu): GpuRecord => {
+    // Its device files are of no use elsewhere.
+    const { nodes: _, ...told } = gpu;
+    const reading = readings.get(gpu.uuid);
+    const holders = held.get(gpu.uuid) ?? [];
+    return {
+      ...told,
+      usedBytes: reading?.usedBytes ?? null,
+      freeBytes: reading?.freeBytes ?? null,
+      grantedBytes: grantedOf(gpu, holders),
+      utilization: reading?.utilization ?? null,
+      watts: reading?.watts ?? null,
+      celsius: reading?.celsius ?? null,
+      holders: holders.map((holder) => ({
+        appId: appId(holder.projectId, holder.app),
+        projectId: holder.projectId,
+        containerId: holder.replicaId,
+        memoryBytes: holder.memoryBytes,
+      })),
+    };
+  });
+  return { driver, trouble, gpus: shown };
+}
+
+/** How much of a GPU's memory is granted. */
+function grantedOf({ memoryBytes }: Gpu, holders: readonly HeldGpu[]): number {
+  return holders.reduce((sum, holder) => sum + (holder.memoryBytes ?? memoryBytes), 0);
+}
+
+function ownMachine({ id, details }: OwnNode, found: NodeGpus): MachineRecord {
+  return { nodeId: id, name: details.name, isSelf: true, ...details.capacity, ...found };
+}
+
+function otherMachine({ node: { id, details }, answer }: OtherNodesGpus): MachineRecord {
+  const found =
+    answer instanceof Error
+      ? { driver: null, gpus: [], trouble: `could not ask for its GPUs: ${answer.message}` }
+      : answer;
+  return { nodeId: id, name: details.name, isSelf: false, ...details.capacity, ...found };
+}

@@ -1,0 +1,71 @@
+import { expect } from "vitest";
+import { systemClock } from "../../../src/kit/clock.ts";
+import { nodeGpus } from "../../../src/management/installation/hardware.ts";
+import type { NodeGpus } from "../../../src/shapes/hardware.ts";
+import { answering, NodeTalk, PeerFailure } from "../../../src/nodes/talk.ts";
+import { asOwner } from "../../support/as-owner.ts";
+import { testDatabases } from "../../support/databases.ts";
+import { testAuthority, testNode } from "../../support/nodes/hop.ts";
+import { sampleNode } from "../../support/sample-node.ts";
+import { SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
+import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+
+verifies(
+  "hardware.nodes",
+  "a node tells another of its GPUs, and is believed only within bounds",
+  async () => {
+    const authority = await testAuthority();
+    const [one, two] = [await testNode(authority), await testNode(authority)];
+    const refuse = (): never => {
+      throw new Error("nothing was expected here");
+    };
+    const told = new ToldGpus();
+    told.grantFirst("p-1", "hello", "replica-1");
+    let said: NodeGpus = nodeGpus(told);
+    const own = answering({
+      owners: { lookAfter: refuse },
+      warm: refuse,
+      liveStatuses: refuse,
+      gpus: () => said,
+      holdsRun: refuse,
+      onDropped: refuse,
+      heartbeat: refuse,
+    });
+    two.listener.route({
+      api: refuse,
+      apiUpgrade: refuse,
+      management: refuse,
+      managementUpgrade: refuse,
+      own,
+    });
+    const talk = new NodeTalk({ peers: one.peers, clock: systemClock });
+    expect(await talk.gpus(two.peer)).toEqual(said);
+    said = { driver: "5".repeat(201), trouble: null, gpus: [] };
+    await expect(talk.gpus(two.peer)).rejects.toThrow(/expected string to have <=200 characters/);
+    await two.listener.close();
+    await expect(talk.gpus(two.peer)).rejects.toThrow(PeerFailure);
+  },
+);
+
+verifies("hardware.nodes", "a node that does not answer is listed with the reason", async () => {
+  const { databaseUrl } = await databases.fresh("postgres");
+  const flags = { databaseUrl: databaseUrl ?? "", nodeName: "self" };
+  const test = await testService({}, flags, new ToldGpus().options);
+  const { owner } = await sampleNode(test.service.store, { name: "away" }, "https://127.0.0.1:1");
+  type Listed = { readonly nodeId: string; readonly trouble: string | null; readonly gpus: object[] };
+  const list = async () => await asOwner(test)<Listed[]>("GET", "/v2/gpus");
+  let machines: Listed[] = [];
+  await until("the other node is known", async () => {
+    machines = await list();
+    return machines.length === 2;
+  });
+  expect(machines).toMatchObject([
+    { name: "away", nodeId: owner, isSelf: false, cpus: 4, driver: null, gpus: [] },
+    { name: "self", isSelf: true, trouble: null, gpus: SAMPLE_GPUS.map(({ uuid }) => ({ uuid })) },
+  ]);
+  expect(machines[0]?.trouble).toContain(`could not ask for its GPUs: node ${owner}`);
+});

@@ -1,0 +1,20 @@
+import { section } from "./row.ts";
+
+/** What people see of the machine's GPUs. */
+export const HARDWARE = {
+  ...section("docs/gpus.md: Watch the GPUs", {
+    "hardware.models":
+      "GET /v2/hardware has a row for each model of GPU that works: how many there are, and the memory of one.",
+    "hardware.gpus": "The operator sees each GPU: its health, its memory and load, and which apps have it.",
+    "hardware.nodes":
+      "The GPUs of every node are listed by each of them; a node that does not answer, with the reason.",
+    "hardware.cli": "`millrace hardware` lists models, and each GPU with what is wrong with it.",
+    "hardware.dashboard":
+      "The page Hardware shows the operator machines and GPUs, or what to do where there is none.",
+    "hardware.replicas":
+      "An app's replicas are listed with their GPUs, in the API, the CLI and the dashboard.",
+    "hardware.metrics": "/metrics has gauges for each GPU, and nothing of them on a machine without any.",
+    "hardware.doctor":
+      "doctor names the driver and each GPU, and says what to do about one that does not work, and about AMD's.",
+  }),
+};
