@@ -79,6 +79,8 @@ class Service:
             answers.fork(str(value["ticket"]))
         elif word == "lend":
             answers.lend(str(value["ticket"]), str(value["path"]))
+        elif word == "show":
+            self.say("shown", {"id": int(value["id"]), "problem": answers.show([str(each) for each in value["gpus"]])})
 
 
 def main() -> None:
@@ -224,6 +226,17 @@ class _Attendant:
         """Has the process that shows this ticket get this file, open for reading."""
         if self._door is not None:
             self._door.lend(ticket, path)
+
+    def show(self, gpus: list[str]) -> str | None:
+        """Has the app's processes open exactly these GPUs, by their device files; returns why not, or None."""
+        if not self._plan.has_namespaces:
+            return None  # What they can open was fixed at their start.
+        from millrace_walls.gpus import Gpus, show
+
+        try:
+            return show(self._child, Gpus(self._plan.gpus, gpus))
+        except (OSError, ValueError) as error:
+            return str(error)
 
     def _say_goodbye(self) -> None:
         """Reports what this process's exit code does not say."""

@@ -26,7 +26,7 @@ _OWN = os.getuid(), os.getgid()
 
 _NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 _DETACH = 2
-_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_AT_FDCWD, _AT_NOFOLLOW, _AT_RECURSIVE = -100, 0x100, 0x8000
 _RDONLY = 1
 _WRITABLE = _NOSUID | _NODEV
 _READABLE = _WRITABLE | _RDONLY
@@ -120,7 +120,7 @@ def build(places: Places) -> None:
     except PermissionError:
         why = "parts of the host's are hidden, by a container or by a setting of systemd such as ProtectKernelTunables"
         raise OSError("the kernel does not allow a /proc of its own, as " + why) from None
-    _make_devices(places.devices, places.memory_bytes)
+    _make_devices(places)
     _limit_segments(places.memory_bytes)
     # Read-only: some of these settings, such as the limits just set, belong to the user that made the namespaces.
     _mount(_SETTINGS, _SETTINGS, None, _BIND)
@@ -153,17 +153,23 @@ def _limit_segments(memory_bytes: int | None) -> None:
             break
 
 
-def _make_devices(devices: list[str], memory_bytes: int | None) -> None:
+def _make_devices(places: Places) -> None:
     os.mkdir("/dev")
-    for path in devices:
-        _show(path, path, _NOSUID)
+    for path in places.devices:
+        _show(path, path, _NOSUID | (_NODEV if path in places.closed else 0))
     os.mkdir("/dev/shm")
-    _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, _in_memory("1777", memory_bytes))
+    _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, _in_memory("1777", places.memory_bytes))
     os.mkdir("/dev/pts")
     _mount("devpts", "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     os.symlink("pts/ptmx", "/dev/ptmx")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink("/proc/self/fd" + target, "/dev/" + name)
+
+
+def open_device(path: str, is_open: bool) -> None:
+    """Lets a device file that is mounted in this view be opened, or not."""
+    packed = struct.pack("=QQQQ", 0 if is_open else _NODEV, _NODEV if is_open else 0, 0, 0)
+    kernel.syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_NOFOLLOW, packed, len(packed))
 
 
 def _show_copy(places: Places) -> None:

@@ -18,6 +18,9 @@ def main() -> None:
     if order.address == frames.DOOR:
         frames.find_door()
     linux.close_inherited(frames.DOOR_DESCRIPTOR + (order.address == frames.DOOR))
+    if order.gpu_nodes:
+        # Now: the app's own modules are found first from here on.
+        from millrace_walls import gpus, landlock  # noqa: F401 - forks need them
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
     logs.set_bundle(order.bundle_dir)

@@ -36,7 +36,9 @@ export const spawnPython: Spawn = (start, clock, events) => {
   const { workload, folders, tickets, limits, address, walls } = start;
   // In a namespace of its own the first process is the keeper, otherwise the agent.
   const isKept = walls?.level !== "userns" && walls?.level !== "uid";
-  const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept);
+  // Elsewhere the GPUs of a process are decided when it starts.
+  const gpuNodes = isKept ? [] : (start.gpus?.all ?? []);
+  const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept, gpuNodes);
   const program = { program: start.python.program, args: ["-c", START], order, home: address };
   const started = startHeld(start, program, clock, events);
   if (!("agent" in started)) return over(started);
@@ -66,6 +68,7 @@ export function orderOf(
   address: string,
   { template, replica }: Tickets,
   isKept = false,
+  gpuNodes: readonly string[] = [],
 ): string {
   return JSON.stringify({
     address,
@@ -77,6 +80,7 @@ export function orderOf(
     template_ticket: template,
     replica_ticket: replica,
     kept: isKept,
+    ...(gpuNodes.length > 0 && { gpu_nodes: gpuNodes }),
   });
 }
 

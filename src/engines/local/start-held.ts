@@ -19,6 +19,7 @@ export type HeldStart = {
   readonly folders: WorkloadFolders;
   readonly walls: (AppWalls & Pick<WalledHost, "user">) | null;
   readonly limits: AppLimits | null;
+  readonly gpus?: Plan["gpus"];
 };
 
 export function heldStart(host: ProcessHost, workload: Workload, python: AppPython): HeldStart {
@@ -83,7 +84,7 @@ function withVerdict(exit: Exit, { why }: Verdict): Exit {
 }
 
 function planOf(
-  { python, workload, folders, walls, limits }: HeldStart,
+  { python, workload, folders, walls, limits, gpus = null }: HeldStart,
   { program, args, fixed = {}, server = null, ...told }: HeldProgram,
   scratch: string | null,
 ): Plan {
@@ -107,6 +108,7 @@ function planOf(
     env: { ...appEnvironment(process.env, variables), ...fixed },
     ...told,
     walls: behind,
+    gpus,
     watched: limits && limits.watched(workload.limits, written),
     server: server && { port: server.own, authored: server.declared },
   };
