@@ -231,10 +231,11 @@ class _Attendant:
         """Has the app's processes open exactly these GPUs, by their device files; returns why not, or None."""
         if not self._plan.has_namespaces:
             return None  # What they can open was fixed at their start.
-        from millrace_walls.gpus import Gpus, show
+        from millrace_walls.gpus import Gpus
+        from millrace_walls.namespaces import show_gpus
 
         try:
-            return show(self._child, Gpus(self._plan.gpus, gpus))
+            return show_gpus(self._child, Gpus(self._plan.gpus, gpus))
         except (OSError, ValueError) as error:
             return str(error)
 

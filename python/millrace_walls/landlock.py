@@ -83,7 +83,7 @@ def _rights_on_files(known: int) -> int:
 
 def hide_devices(hidden: Collection[str]) -> None:
     """Keeps this process and all it starts from opening these devices of its own view of the machine, by a layer that
-    allows everything else in it. Raises OSError if that fails, such as in a process with the 16 layers that are allowed.
+    allows everything else in it. Raises OSError on failure, such as in a process that has 16 layers already.
     """
     handled = (_READ_FILE | _WRITE_FILE | _REFER | _IOCTL_DEVICE) & _rights_on_files(version())
     attributes = struct.pack("=Q", handled)
@@ -98,8 +98,8 @@ def hide_devices(hidden: Collection[str]) -> None:
 
 
 def _seen_beside(hidden: Collection[str]) -> set[str]:
-    """What holds all that a view shows, without those devices. An app may not list `/` and `/dev`, but everything in its
-    view is mounted there.
+    """What holds all that a view shows, without those devices. An app may not list `/` and `/dev`, but everything that
+    it sees is mounted there.
     """
     found = {"/etc"}
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:

@@ -85,7 +85,7 @@ class Plan:
         self.checks_storage = one.get("checks_storage") == "true"
         #: A server's port, and the port in its configuration.
         self.server = (int(one["port"]), int(one["authored"])) if "port" in one else None
-        #: Whether it sees only the GPUs that it was granted: device files that it may ever get, and those it gets first.
+        #: Whether it sees only GPUs that it was granted; those that it may ever get and those it gets first, by files.
         self.has_own_gpus = one.get("gpus") == "assigned"
         self.gpus, self.granted_gpus = gpus, granted
         #: The folder of everyone's files: nothing that contains it may be readable.
