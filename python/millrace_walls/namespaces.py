@@ -1,5 +1,5 @@
-"""Builds an app's own view of the machine: only its files, processes and names; opens and closes GPUs in it later. Needs
-no helper program: the first process of a user namespace may mount in it.
+"""Builds an app's own view of the machine: only its files, processes and names. Opens and closes GPUs in it later.
+Needs no helper program: the first process of a user namespace may mount in it.
 """
 
 from __future__ import annotations

@@ -126,11 +126,25 @@ def by_descriptor():
         return True
     except OSError:
         return False
+def hand_over():
+    """To a process that does nothing else."""
+    kept = os.open("/dev/full", os.O_RDWR)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    os.close(kept)
+    return child
+holder = hand_over()
+def is_held():
+    try:
+        return len(os.listdir("/proc/%d/fd" % holder)) > 0
+    except PermissionError:
+        return False  # A zombie.
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 print("begun", flush=True)
 while True:
     signal.sigwait({signal.SIGTERM})
-    print(json.dumps([any(map(change, ("/dev/full", "/dev/zero"))), by_descriptor(), opened()]), flush=True)
+    print(json.dumps([any(map(change, ("/dev/full", "/dev/zero"))), by_descriptor(), is_held(), opened()]), flush=True)
 `;
 
 /** An agent that keeps that program; as its service, this process says what it can open. */
@@ -208,8 +222,11 @@ for (const [user, level] of USERS)
       const args = [path.join(support, "altered-host.py"), harness, folder, changes, ASKED, harness];
       const seat = new Seat(isOther ? SYSTEM_PYTHON : "python3", args, isOther ? NOBODY : null);
       await seat.begin();
-      const can = (...opened: string[]) => [false, opened.includes(FIRST), [...opened, "/dev/null"]];
-      expect(await seat.opened()).toEqual(can(FIRST));
+      // At first, another process of the app has the first one open as well.
+      const can = (...opened: string[]) => [false, opened.includes(FIRST), false, [...opened, "/dev/null"]];
+      expect(await seat.opened()).toEqual(can(FIRST).with(2, true));
+      expect(await seat.show(BOTH)).toBeNull();
+      expect(await seat.opened()).toEqual(can(...BOTH).with(2, true));
       for (const granted of [[SECOND], BOTH, [], [FIRST]]) {
         expect(await seat.show(granted)).toBeNull();
         expect(await seat.opened()).toEqual(can(...granted));
