@@ -24,6 +24,8 @@ export type StartedProcess = Started & {
   holdFork?(ticket: string): HeldFork | null;
   /** Adds the known reason to the exit of a forked replica. */
   explain?(exit: Exit): Promise<Exit>;
+  /** Which device files of GPUs its processes see; absent where that is decided at its start. */
+  showGpus?(nodes: readonly string[]): Promise<void>;
   /** Notes that the app was imported, to measure starts. */
   noteImported?(): void;
 };
@@ -58,6 +60,7 @@ export const spawnPython: Spawn = (start, clock, events) => {
       const fork = limits && hold(limits, workload.limits, verdict);
       return fork && { ...fork, ancestor: agent.pid };
     },
+    ...(gpuNodes.length > 0 && { showGpus: (nodes: readonly string[]) => agent.showGpus(nodes) }),
     explain: explainer(workload.limits, verdict, questions),
   };
 };
@@ -102,6 +105,7 @@ export function deferred(
     holdFork: (ticket) => begun()?.holdFork?.(ticket) ?? null,
     explain: async (exit) => (await begun()?.explain?.(exit)) ?? exit,
     noteImported: () => begun()?.noteImported?.(),
+    showGpus: async (nodes) => await begun()?.showGpus?.(nodes),
     residentBytes: async () => (await begun()?.residentBytes?.()) ?? 0,
     ...own,
   };

@@ -325,7 +325,7 @@ for (const level of ["userns", "uid"] as const)
         folders: { bundle, storage, environment: null },
         walls: { level, dataDir, reads: [], network: OPEN_NETWORK, user },
         limits: null,
-        gpus: { all: BOTH, granted: BOTH },
+        gpus: { all: BOTH, nodes: BOTH },
         address: home.address,
         tickets: { template: ticket, replica: "0".repeat(32) },
       },
@@ -361,4 +361,12 @@ for (const level of ["userns", "uid"] as const)
     ]);
     expect(await forked({ nodes: BOTH, variables: variables("0,1") })).toEqual([all, all, "0,1", true]);
     expect(await forked(null)).toEqual([all, ["/dev/null"], null, true]);
+    // What the seat does not show, no fork can open.
+    await started.showGpus?.([SECOND]);
+    const both = { nodes: BOTH, variables: variables("0,1") };
+    expect(await forked(both)).toEqual([all, [SECOND, "/dev/null"], "0,1", true]);
+    await expect(started.showGpus?.(["/dev/null"])).rejects.toThrow("none of the GPUs");
+    started.kill();
+    await started.exited;
+    await started.showGpus?.([]);
   });
