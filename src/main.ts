@@ -45,6 +45,8 @@ import { startEngine } from "./engines/start-engine.ts";
 import { StorageHelper } from "./engines/programs/storage-helper.ts";
 import type { GpuSource } from "./host/gpus/source.ts";
 import { findHost, startHost } from "./host/start-host.ts";
+import { hasNvidia } from "./host/walls/probes.ts";
+import { closesGpus } from "./host/walls/walls.ts";
 import { requireSharedVolumes } from "./host/storage/place-volumes.ts";
 import { networkReport } from "./host/walls/network.ts";
 import { type JoinedNodes, joinNodes } from "./nodes/join-nodes.ts";
@@ -352,6 +354,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   warnOfExposure(settings, baseUrl, log);
   if (isolated.lack !== null)
     log.warn({ detail: isolated.lack }, "apps have no walls: each can do whatever the service's user can");
+  if (hasNvidia() && !closesGpus(level))
+    log.warn(
+      { isolation: level ?? "none" },
+      "every app can open every GPU; from landlock on, only those it was granted",
+    );
   log.info(
     { apiUrl, baseUrl, python: python.version, store: store.kind, isolation: level ?? "none" },
     "millrace is up",

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import sys
+import time
 
 from millrace_walls import walls
 from millrace_walls.plan import Plan, parse
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from .listening import OwnServer
 
 _LINES_BYTES = 64 * 1024
+#: A killed process takes a moment to be gone: two seconds at most.
+_ROUNDS = 1000
+#: Of one search: more than an app may have.
+_MAX_PROCESSES = 4_096
 
 
 class Service:
@@ -79,6 +84,8 @@ class Service:
             answers.fork(str(value["ticket"]))
         elif word == "lend":
             answers.lend(str(value["ticket"]), str(value["path"]))
+        elif word == "show":
+            self.say("shown", {"id": int(value["id"]), "problem": answers.show([str(each) for each in value["gpus"]])})
 
 
 def main() -> None:
@@ -225,6 +232,19 @@ class _Attendant:
         if self._door is not None:
             self._door.lend(ticket, path)
 
+    def show(self, gpus: list[str]) -> str | None:
+        """Has the app's processes open exactly these GPUs, by their device files; returns why not, or None."""
+        if not self._plan.has_namespaces:
+            return None  # What they can open was fixed at their start.
+        from millrace_walls.gpus import Gpus
+        from millrace_walls.namespaces import show_gpus
+
+        try:
+            own = Gpus(self._plan.gpus, gpus)
+            return show_gpus(self._child, own) or _end_holders(set(own.closed()))
+        except (OSError, ValueError) as error:
+            return str(error)
+
     def _say_goodbye(self) -> None:
         """Reports what this process's exit code does not say."""
         if self._service is None or self._held is None:
@@ -250,6 +270,40 @@ class _Attendant:
             self._wake.send(b"\0")
         except OSError:
             pass  # It is awake already.
+
+
+def _end_holders(devices: set[str]) -> str | None:
+    """Ends processes of the app that still have one of these devices open: a replica that has ended may have handed it
+    to them. Returns what is left, or None.
+    """
+    from . import looks, memory
+
+    found: list[int] = []
+    for _ in range(_ROUNDS):
+        found = [
+            pid
+            for pid in looks.below(os.getpid(), _MAX_PROCESSES)
+            if any(_has_open(link, devices) for link in memory.links_in(memory.descriptor_folders(pid)))
+        ]
+        if not found:
+            return None
+        for pid in found:
+            keeper.tell(pid, signal.SIGKILL)
+        time.sleep(keeper.PAUSE_SECONDS)
+    return "process %d has a GPU open and does not end" % found[0]
+
+
+def _has_open(link: str, devices: set[str]) -> bool:
+    """Whether a descriptor is one of those devices, opened for more than its name."""
+    try:
+        if os.readlink(link) not in devices:
+            return False
+        folder, _, number = link.rpartition("/fd/")
+        with open("%s/fdinfo/%s" % (folder, number), encoding="ascii") as lines:
+            flags = next(line.split()[1] for line in lines if line.startswith("flags:"))
+        return not int(flags, 8) & os.O_PATH
+    except (OSError, StopIteration):
+        return False  # It was closed, or its process has ended.
 
 
 def _reap(child: int) -> int | None:

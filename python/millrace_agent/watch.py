@@ -78,3 +78,6 @@ class Watch:
 
     def lend(self, ticket: str, path: str) -> None:
         """Does nothing: no container asks here for its connections."""
+
+    def show(self, gpus: list[str]) -> None:
+        """Does nothing: the engine decides on the devices of a container."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from typing import Any
+from typing import Any, Callable
 
 try:
     import network_tricks  # Beside this file in an app.
@@ -136,6 +136,25 @@ def require(holds: bool) -> None:
 def read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(100)
+
+
+def use(path: str, flags: int = os.O_RDWR) -> None:
+    """Opens a device, without doing anything to it."""
+    os.close(os.open(path, flags))
+
+
+def open_more(paths: "list[str]", attempt: "Callable[[str], object]", granted: int) -> None:
+    """Raises what stopped it unless the attempt succeeds with more of these paths than were granted."""
+    why: OSError = NothingGainedError()
+    opened = 0
+    for path in paths:
+        try:
+            attempt(path)
+            opened += 1
+        except OSError as error:
+            why = error
+    if opened <= granted:
+        raise why
 
 
 def make(path: str) -> None:

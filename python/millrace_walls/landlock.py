@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from . import kernel
 
@@ -18,7 +18,7 @@ _PATH_BENEATH = 1
 # Rights on files; each came with a version of the interface.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_FILE, _MAKE_FILE = 1 << 5, 1 << 8
-_TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
+_REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 _FILES_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 #: Rights to bind and to connect TCP ports. No rule grants them.
 _TCP = 3
@@ -30,6 +30,8 @@ _BY_NAME = _READ_FILE | _WRITE_FILE | _REMOVE_FILE | _MAKE_FILE | _TRUNCATE
 #: From this version on, abstract sockets and processes outside are out of reach.
 SCOPES_SINCE = 6
 _SCOPES = 3
+#: Before this version every layer forbids to move and link files between folders.
+MOVES_SINCE = 2
 
 
 def version() -> int:
@@ -57,9 +59,7 @@ def install(
     removing plain files. With `no_tcp` it can neither connect nor bind over TCP, if the kernel supports that.
     """
     known = version()
-    if known == 0:
-        raise OSError(errno.EOPNOTSUPP, "the kernel has no Landlock, or has it switched off")
-    files = _FILES_BY_VERSION[max(each for each in _FILES_BY_VERSION if each <= known)]
+    files = _rights_on_files(known)
     size = 24 if known >= SCOPES_SINCE else 16 if known >= 4 else 8
     attributes = struct.pack("=QQQ", files, _TCP if no_tcp else 0, _SCOPES)[:size]
     ruleset = kernel.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
@@ -73,6 +73,50 @@ def install(
         kernel.syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
+
+
+def _rights_on_files(known: int) -> int:
+    if known == 0:
+        raise OSError(errno.EOPNOTSUPP, "the kernel has no Landlock, or has it switched off")
+    return _FILES_BY_VERSION[max(each for each in _FILES_BY_VERSION if each <= known)]
+
+
+def hide_devices(hidden: Collection[str]) -> None:
+    """Keeps this process and all it starts from opening these devices of its own view of the machine, by a layer that
+    allows everything else in it. Raises OSError on failure, such as in a process that has 16 layers already.
+    """
+    handled = (_READ_FILE | _WRITE_FILE | _REFER | _IOCTL_DEVICE) & _rights_on_files(version())
+    attributes = struct.pack("=Q", handled)
+    ruleset = kernel.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+    try:
+        _open_up(ruleset, ("/",), handled & _REFER)
+        _open_up(ruleset, _seen_beside(hidden), handled & ~_REFER)
+        kernel.gain_no_privileges()
+        kernel.syscall(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _seen_beside(hidden: Collection[str]) -> set[str]:
+    """What holds all that a view shows, without those devices. An app may not list `/` and `/dev`, but everything that
+    it sees is mounted there.
+    """
+    found = {"/etc"}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+        for mount in mounts:
+            path = mount.split(" ")[4]
+            if not path.startswith("/dev/"):
+                found.add("/" + path.split("/")[1])
+            elif path not in hidden:
+                found.add(path)
+    return {_unescaped(path) for path in found - {"/"}}
+
+
+def _unescaped(path: str) -> str:
+    """The kernel writes spaces, line ends and backslashes as octal numbers."""
+    for number in (0o40, 0o11, 0o12, 0o134):
+        path = path.replace("\\%03o" % number, chr(number))
+    return path
 
 
 def _open_up(ruleset: int, paths: Iterable[str], rights: int) -> None:

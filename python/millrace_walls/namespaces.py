@@ -1,5 +1,5 @@
-"""Builds an app's own view of the machine: only its files, processes and names. Needs no helper program: the first
-process of a user namespace may mount in it.
+"""Builds an app's own view of the machine: only its files, processes and names. Opens and closes GPUs in it later.
+Needs no helper program: the first process of a user namespace may mount in it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,29 @@ import struct
 from . import kernel
 from .places import KERNEL_FOLDERS, Places, is_within
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .gpus import Gpus
+
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _UNSHARE = {"x86_64": 272, "aarch64": 97}
 _MOUNT = {"x86_64": 165, "aarch64": 40}
 _UMOUNT = {"x86_64": 166, "aarch64": 39}
+_SETNS = {"x86_64": 308, "aarch64": 268}
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR = 442
 
 #: CLONE_NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID.
 _NEW = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000
-_NEW_USER = 0x10000000
+_NEW_USER, _NEW_VIEW = 0x10000000, 0x00020000
+#: From the descriptor of a namespace, that of the user namespace in which it was made.
+_GET_OWNER = 0xB701
 #: The user and group of the service. In the new namespaces that is root until the view is built.
 _OWN = os.getuid(), os.getgid()
 
 _NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 _DETACH = 2
-_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_AT_FDCWD, _AT_NOFOLLOW, _AT_RECURSIVE = -100, 0x100, 0x8000
 _RDONLY = 1
 _WRITABLE = _NOSUID | _NODEV
 _READABLE = _WRITABLE | _RDONLY
@@ -47,6 +54,10 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 #: System V queues and semaphores may take this much kernel memory, for every limit: 64 MiB, at 1 MiB for a queue full
 #: of empty messages, and 16 MiB. The other numbers are the kernel's defaults.
 _QUEUES, _SEMAPHORES = "64", "32000 262144 500 4096"
+
+#: What the process that changes a view says if all is well, and how much it may say.
+_DONE = b"done"
+_MAX_BYTES = 1000
 
 
 def fork_apart(user: int | None = None) -> int:
@@ -120,7 +131,7 @@ def build(places: Places) -> None:
     except PermissionError:
         why = "parts of the host's are hidden, by a container or by a setting of systemd such as ProtectKernelTunables"
         raise OSError("the kernel does not allow a /proc of its own, as " + why) from None
-    _make_devices(places.devices, places.memory_bytes)
+    _make_devices(places)
     _limit_segments(places.memory_bytes)
     # Read-only: some of these settings, such as the limits just set, belong to the user that made the namespaces.
     _mount(_SETTINGS, _SETTINGS, None, _BIND)
@@ -139,6 +150,51 @@ def build(places: Places) -> None:
             _write("/proc/self/" + name, "%d 0 1\n" % own)
 
 
+def show_gpus(pid: int, gpus: Gpus) -> str | None:
+    """Has the seat whose first process is `pid` open exactly the granted GPUs from now on, also in processes that run
+    already. Files that are open stay open. Returns why it failed, or None.
+
+    Needs no rights on the host: the maker of a user namespace has every right in it. A process of its own enters it.
+    """
+    # Not later: that process sees the files of the app.
+    import fcntl
+
+    closed = gpus.closed()
+    # First those that are taken away: a failure leaves less open, never more.
+    changes = [(path, path not in closed) for path in sorted(gpus.files(), key=lambda each: each not in closed)]
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            view = os.open("/proc/%d/ns/mnt" % pid, os.O_RDONLY)
+            # The process itself may be in a namespace below that one, without rights.
+            owner = fcntl.ioctl(view, _GET_OWNER)
+            kernel.syscall(_SETNS[kernel.MACHINE], owner, _NEW_USER)
+            kernel.syscall(_SETNS[kernel.MACHINE], view, _NEW_VIEW)
+            for path, is_open in changes:
+                try:
+                    _open_device(path, is_open)
+                except FileNotFoundError:
+                    if gpus.needs(path):
+                        raise
+            os.write(tell, _DONE)
+        except OSError as error:
+            os.write(tell, str(error).encode()[:_MAX_BYTES])
+        finally:
+            os._exit(0)
+    os.close(tell)
+    with open(told, "rb") as source:
+        said = source.read()
+    os.waitpid(child, 0)
+    return None if said == _DONE else said.decode(errors="replace") or "the process that changes it was ended"
+
+
+def _open_device(path: str, is_open: bool) -> None:
+    """Lets a device file that is mounted in this view be opened, or not."""
+    packed = struct.pack("=QQQQ", 0 if is_open else _NODEV, _NODEV if is_open else 0, 0, 0)
+    kernel.syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_NOFOLLOW, packed, len(packed))
+
+
 def _limit_segments(memory_bytes: int | None) -> None:
     """Limits System V memory by the namespace: segments that are not attached count for no process. Root may do that
     everywhere, other users since Linux 6.9. A kernel may have been built without it.
@@ -153,12 +209,12 @@ def _limit_segments(memory_bytes: int | None) -> None:
             break
 
 
-def _make_devices(devices: list[str], memory_bytes: int | None) -> None:
+def _make_devices(places: Places) -> None:
     os.mkdir("/dev")
-    for path in devices:
-        _show(path, path, _NOSUID)
+    for path in places.devices:
+        _show(path, path, _NOSUID | (_NODEV if path in places.closed else 0))
     os.mkdir("/dev/shm")
-    _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, _in_memory("1777", memory_bytes))
+    _mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, _in_memory("1777", places.memory_bytes))
     os.mkdir("/dev/pts")
     _mount("devpts", "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     os.symlink("pts/ptmx", "/dev/ptmx")

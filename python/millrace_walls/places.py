@@ -23,8 +23,9 @@ _SETTINGS = (
 _KERNEL = ("block", "bus", "class", "dev", "devices", "fs/cgroup", "kernel/mm", "module")
 KERNEL_FOLDERS = tuple("/sys/" + name for name in _KERNEL)
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-#: Prefixes of the names of cards: NVIDIA's, AMD's, graphics, other accelerators.
-_CARDS = ("nvidia", "kfd", "dri", "accel")
+#: Prefixes of the names of cards: NVIDIA's, which may be assigned to apps; AMD's, graphics, other accelerators.
+_NVIDIA = "nvidia"
+_CARDS = (_NVIDIA, "kfd", "dri", "accel")
 #: An interpreter's files beside its `bin`.
 _OF_A_PREFIX = ("pyvenv.cfg", "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "etc")
 #: The same in a home directory, or in its `.local`, where `share` and `etc` are the user's.
@@ -49,9 +50,25 @@ class Places:
         self.scratch = _follow(plan.scratch, self.links)
         #: Folders whose changes outlive the app.
         self.write = [_follow(path, self.links) for path in (*plan.writes, *([plan.storage] if plan.storage else []))]
-        names = os.listdir("/dev")
-        self.devices = ["/dev/" + name for name in names if name in _DEVICES or name.startswith(_CARDS)]
-        self.has_nvidia = "nvidiactl" in names
+        names = [name for name in os.listdir("/dev") if name in _DEVICES or name.startswith(_CARDS)]
+        if plan.has_own_gpus:
+            names = [name for name in names if not is_gpu(name) and "/dev/" + name not in plan.gpus]
+        self.devices = ["/dev/" + name for name in names]
+        #: GPUs that it cannot open when it starts.
+        self.closed: list[str] = []
+        if plan.gpus:
+            from .gpus import Gpus
+
+            gpus = Gpus(plan.gpus, plan.granted_gpus)
+            self.closed = gpus.closed()
+            seen = (path for path in gpus.files() if plan.has_namespaces or path not in self.closed)
+            self.devices += [path for path in seen if os.path.exists(path)]
+        self.has_nvidia = "/dev/nvidiactl" in self.devices
+
+
+def is_gpu(name: str) -> bool:
+    """Whether an entry of /dev is of NVIDIA GPUs, or a folder for the parts of partitioned ones (MIG)."""
+    return name.startswith(_NVIDIA)
 
 
 def _readable(plan: Plan, links: dict[str, str]) -> list[str]:

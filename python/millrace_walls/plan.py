@@ -22,8 +22,11 @@ class Plan:
         self.private: list[str] = []
         self.allowed: list[str] = []
         ranges = {"denied": self.denied, "private": self.private, "allowed": self.allowed}
+        gpus: list[str] = []
+        granted: list[str] = []
         watched: list[str] = []
-        lists = {"argument": self.arguments, "read": self.reads, "write": self.writes, "watched": watched, **ranges}
+        further = {"gpu": gpus, "granted_gpu": granted, "watched": watched, **ranges}
+        lists = {"argument": self.arguments, "read": self.reads, "write": self.writes, **further}
         for name, value in fields:
             if name in lists:
                 lists[name].append(value)
@@ -82,6 +85,9 @@ class Plan:
         self.checks_storage = one.get("checks_storage") == "true"
         #: A server's port, and the port in its configuration.
         self.server = (int(one["port"]), int(one["authored"])) if "port" in one else None
+        #: Whether it sees only GPUs that it was granted; those that it may ever get and those it gets first, by files.
+        self.has_own_gpus = one.get("gpus") == "assigned"
+        self.gpus, self.granted_gpus = gpus, granted
         #: The folder of everyone's files: nothing that contains it may be readable.
         self.data_dir = one["data_dir"]
 

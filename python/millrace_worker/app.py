@@ -30,6 +30,8 @@ class Order:
         self.template_ticket: str | None = fields.get("template_ticket")
         #: For the replica that this process becomes, at once or because it may not fork.
         self.replica_ticket: str | None = fields.get("replica_ticket")
+        #: The device files of the GPUs that forks of this process may ever get; none if its forks need not tell.
+        self.gpu_nodes: list[str] = fields.get("gpu_nodes") or []
 
 
 #: Room in HELLO for everything except the functions.

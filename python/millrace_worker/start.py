@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -18,6 +19,10 @@ def main() -> None:
     if order.address == frames.DOOR:
         frames.find_door()
     linux.close_inherited(frames.DOOR_DESCRIPTOR + (order.address == frames.DOOR))
+    if order.gpu_nodes:
+        # For forks, and now: from here on the app's own modules are found instead.
+        importlib.import_module("millrace_walls.gpus")
+        importlib.import_module("millrace_walls.landlock")
     os.chdir(order.bundle_dir)
     sys.path[0] = order.bundle_dir
     logs.set_bundle(order.bundle_dir)

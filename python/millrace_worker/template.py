@@ -86,7 +86,8 @@ class _Nursery:
 
     def _obey(self, message: dict[str, Any]) -> None:
         if "fork" in message:
-            self._fork(message["fork"]["id"], message["fork"]["ticket"])
+            told = message["fork"]
+            self._fork(told["id"], told["ticket"], told.get("gpus"))
         elif "kill" in message:
             self._end(message["kill"], signal.SIGTERM)
         elif "end" in message:
@@ -98,7 +99,7 @@ class _Nursery:
             if replica_id == ended_id:
                 keeper.tell(pid, number)
 
-    def _fork(self, replica_id: str, ticket: str) -> None:
+    def _fork(self, replica_id: str, ticket: str, gpus: dict[str, Any] | None) -> None:
         owner = os.getpid()
         # A signal in the child must wait for its own handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -108,7 +109,7 @@ class _Nursery:
         except OSError as error:  # No memory or processes are left: the replicas that live must not end for that.
             pid, refusal = -1, error
         if pid == 0:
-            self._become_keeper(owner, ticket)
+            self._become_keeper(owner, ticket, gpus)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         _say(self._home, {"forked": {"id": replica_id}})
         if refusal is None:
@@ -120,18 +121,24 @@ class _Nursery:
     def _say_exited(self, replica_id: str, code: int) -> None:
         _say(self._home, {"exited": {"id": replica_id, "code": code}})
 
-    def _become_keeper(self, owner: int, ticket: str) -> NoReturn:
+    def _become_keeper(self, owner: int, ticket: str, gpus: dict[str, Any] | None) -> NoReturn:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for connection in (self._home, self._ended, self._wake):
                 connection.close()
-            keeper.keep(lambda: self._become_replica(ticket), owner)
+            keeper.keep(lambda: self._become_replica(ticket, gpus), owner)
         finally:
             os._exit(1)
 
-    def _become_replica(self, ticket: str) -> None:
+    def _become_replica(self, ticket: str, gpus: dict[str, Any] | None) -> None:
         logs.send_home(self._order.address, ticket)
+        if self._order.gpu_nodes:
+            from millrace_walls.gpus import Gpus, keep_to
+
+            keep_to(Gpus(self._order.gpu_nodes, gpus["nodes"] if gpus else []))
+        if gpus:
+            os.environ.update(gpus["variables"])
         forkable.renew(self._app.module)
         replicas.serve(self._order, self._app, ticket)
 

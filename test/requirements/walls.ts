@@ -102,4 +102,13 @@ export const WALLS = {
     "walls.network.unenforced":
       'Where connections cannot be judged, network = "egress" is refused or warned of, as a setting says, and doctor tells.',
   }),
+  ...section("docs/security.md: GPUs", {
+    "gpu.enforced":
+      "From landlock on, an app can open the device files of the GPUs that it was granted, and without a grant of none.",
+    "gpu.attacks": "No way that the table of attacks lists leads an app to a GPU of others.",
+    "gpu.changed":
+      "On userns and uid the agent opens and closes GPUs of a running seat without rights on the host, and the app cannot.",
+    "gpu.forks":
+      "On userns and uid each fork can open its own GPUs of a seat, whose variables it has, and can still move files.",
+  }),
 };

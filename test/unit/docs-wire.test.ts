@@ -211,6 +211,7 @@ test("what an agent of this machine says and hears is what the document lists", 
     '{"full":"scratch"}',
     '{"exited":{"is_out_of_memory":true}}',
     '{"at":{"id":1,"is":false,"taken":8080}}',
+    '{"shown":{"id":1,"problem":null}}',
   ])
     expect(Object.keys(JSON.parse(line) as object)).toEqual(
       Object.keys(parseAgentMessage(Buffer.from(line))),

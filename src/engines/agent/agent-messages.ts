@@ -55,6 +55,10 @@ export const at = z
   });
 type At = z.output<typeof at>;
 
+/** The answer to `show`. */
+const shown = z.strictObject({ id, problem: z.string().max(2_000).nullable() });
+type Shown = z.output<typeof shown>;
+
 /** What only the agent knows of an end. */
 const ending = z
   .strictObject({
@@ -73,6 +77,7 @@ export const NOTHING_SAID: Ending = { isOutOfMemory: false, full: null, isStorag
 const MESSAGE = z.union([
   z.strictObject({ seen }),
   z.strictObject({ at }),
+  z.strictObject({ shown }),
   z.strictObject({ exited: ending }),
   z.strictObject({ full: z.enum(FOLDERS) }),
 ]);
@@ -83,18 +88,23 @@ export function parseAgentMessage(line: Buffer): z.output<typeof MESSAGE> {
 
 /** Longer than a busy agent takes; measurements are repeated soon. */
 const ANSWER_MS = 2_000;
+/** A change is waited for longer: without it no replica starts, and no GPU is given back. */
+const CHANGE_MS = 30_000;
 /** Open questions to one agent: more than it has replicas. */
 const MAX_OPEN = 1_000;
 
 export type Question =
   | { readonly look: { readonly id: number; readonly pid: number } }
-  | { readonly where: { readonly id: number } };
+  | { readonly where: { readonly id: number } }
+  | { readonly show: { readonly id: number; readonly gpus: readonly string[] } };
+
+type Answer = Seen | At | Shown;
 
 /** Questions to an agent about its processes, and their answers. */
 export class Questions {
   readonly #clock: Clock;
   readonly #ask: (question: Question) => boolean;
-  readonly #open = new Map<number, (answer: Seen | At | null) => void>();
+  readonly #open = new Map<number, (answer: Answer | null) => void>();
   /** What was seen last of silent processes. */
   readonly #vitals = new Map<number, Vitals | null>();
   #next = 0;
@@ -128,8 +138,15 @@ export class Questions {
     return answer && "place" in answer ? answer : null;
   }
 
+  /** Lets the processes there open exactly these GPUs, by their device files. Rejects if the agent has not done it. */
+  async show(gpus: readonly string[]): Promise<void> {
+    const answer = await this.#put((id) => ({ show: { id, gpus } }), CHANGE_MS);
+    const problem = answer && "problem" in answer ? answer.problem : "its agent does not answer";
+    if (problem !== null) throw new Error(`the GPUs of an app could not be changed: ${problem}`);
+  }
+
   /** Takes an answer; ignores one that comes too late. */
-  answer(answer: Seen | At): void {
+  answer(answer: Answer): void {
     this.#open.get(answer.id)?.(answer);
   }
 
@@ -144,12 +161,12 @@ export class Questions {
     return answer && "usage" in answer ? answer : null;
   }
 
-  async #put(question: (id: number) => Question): Promise<Seen | At | null> {
+  async #put(question: (id: number) => Question, ms = ANSWER_MS): Promise<Answer | null> {
     if (this.#open.size >= MAX_OPEN) return null;
     const id = this.#next++;
-    const { promise, resolve } = Promise.withResolvers<Seen | At | null>();
+    const { promise, resolve } = Promise.withResolvers<Answer | null>();
     this.#open.set(id, resolve);
-    const answer = this.#ask(question(id)) ? await withTimeout(ANSWER_MS, promise, this.#clock) : null;
+    const answer = this.#ask(question(id)) ? await withTimeout(ms, promise, this.#clock) : null;
     this.#open.delete(id);
     return answer;
   }

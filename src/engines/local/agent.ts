@@ -100,6 +100,20 @@ export class Agent {
     this.#say({ lend: { ticket, path: file } });
   }
 
+  /**
+   * Lets its processes open exactly these GPUs of its plan, by their device files, where they have their own view of the
+   * machine; elsewhere it was decided at their start. Resolves as well when none of them is left. Rejects otherwise.
+   */
+  async showGpus(nodes: readonly string[]): Promise<void> {
+    try {
+      await this.questions.show(nodes);
+    } catch (error) {
+      if (this.#channel.writable) throw error;
+      // It ends, with everything below it.
+      await this.exited.catch(() => {});
+    }
+  }
+
   /** Closes its pipes: nothing more is read from it. */
   close(): void {
     // Not the channel: an agent takes its end for the end of the service.
@@ -129,6 +143,7 @@ export class Agent {
       const message = parseAgentMessage(line);
       if ("seen" in message) this.questions.answer(message.seen);
       else if ("at" in message) this.questions.answer(message.at);
+      else if ("shown" in message) this.questions.answer(message.shown);
       else if ("full" in message) this.#onFull?.(message.full);
       else this.#ending = message.exited;
     };

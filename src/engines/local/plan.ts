@@ -8,6 +8,9 @@ export const DOOR_ADDRESS = "door";
 /** The kernel takes no longer argument or variable, with its end. */
 const MAX_STRING_BYTES = 128 * 1024;
 
+/** Below /dev, with no way out. */
+const DEVICE_FILE = /^\/dev(?:\/[\w-][\w.-]*){1,4}$/;
+
 /** What an agent is to start, and what it watches. */
 export type Plan = {
   readonly program: string;
@@ -20,22 +23,31 @@ export type Plan = {
   readonly home?: string | null;
   readonly input?: string | null | undefined;
   readonly walls: { readonly host: WalledHost; readonly reach: Reach } | null;
+  /** The GPUs that it can open behind walls; absent or null for none. */
+  readonly gpus?: SeatGpus | null;
   readonly watched: Watched | null;
   /** The port that a server was given, and the one that its author wrote. */
   readonly server?: { readonly port: number; readonly authored: number } | null;
+};
+
+/** GPUs by their device files, such as `/dev/nvidia0`. */
+export type SeatGpus = {
+  /** All that the seat may ever be granted. */
+  readonly all: readonly string[];
+  readonly granted: readonly string[];
 };
 
 type Field = readonly [name: string, value: string];
 
 /** A plan as an agent reads it (`python/millrace_walls/plan.py`). Throws for what cannot be handed to a process at all. */
 export function packPlan(plan: Plan): string {
-  const { program, args, cwd, env, order, home, input, walls, watched, server } = plan;
+  const { program, args, cwd, env, order, home, input, walls, gpus, watched, server } = plan;
   const fields: readonly Field[] = [
     ["service", "true"],
     ["program", program],
     ["bundle", cwd],
     ...present({ order, home, input }),
-    ...(walls === null ? UNWALLED : wallFields(walls.host, walls.reach)),
+    ...(walls === null ? UNWALLED : [...wallFields(walls.host, walls.reach), ...gpuFields(gpus ?? null)]),
     ...(watched === null ? [] : watchFields(watched)),
     ...present({ ...server }),
     ...args.map((each): Field => ["argument", each]),
@@ -64,6 +76,18 @@ function wallFields({ level, dataDir, user, reads }: WalledHost, reach: Reach): 
     ...network,
     ...[...reads, ...reach.reads, ...(names === null ? [] : [names])].map((each): Field => ["read", each]),
     ...reach.writes.map((each): Field => ["write", each]),
+  ];
+}
+
+/** Remote agents get none of these: their clusters assign GPUs. */
+function gpuFields(gpus: SeatGpus | null): Field[] {
+  const { all, granted } = gpus ?? { all: [], granted: [] };
+  for (const file of all)
+    if (!DEVICE_FILE.test(file)) throw new Error(`${JSON.stringify(file)} is no device file of a GPU`);
+  return [
+    ["gpus", "assigned"],
+    ...all.map((each): Field => ["gpu", each]),
+    ...granted.map((each): Field => ["granted_gpu", each]),
   ];
 }
 

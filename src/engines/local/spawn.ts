@@ -24,6 +24,8 @@ export type StartedProcess = Started & {
   holdFork?(ticket: string): HeldFork | null;
   /** Adds the known reason to the exit of a forked replica. */
   explain?(exit: Exit): Promise<Exit>;
+  /** Which device files of GPUs its processes see; absent where that is decided at its start. */
+  showGpus?(nodes: readonly string[]): Promise<void>;
   /** Notes that the app was imported, to measure starts. */
   noteImported?(): void;
 };
@@ -36,7 +38,9 @@ export const spawnPython: Spawn = (start, clock, events) => {
   const { workload, folders, tickets, limits, address, walls } = start;
   // In a namespace of its own the first process is the keeper, otherwise the agent.
   const isKept = walls?.level !== "userns" && walls?.level !== "uid";
-  const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept);
+  // Elsewhere the GPUs of a process are decided when it starts.
+  const gpuNodes = isKept ? [] : (start.gpus?.all ?? []);
+  const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept, gpuNodes);
   const program = { program: start.python.program, args: ["-c", START], order, home: address };
   const started = startHeld(start, program, clock, events);
   if (!("agent" in started)) return over(started);
@@ -56,6 +60,7 @@ export const spawnPython: Spawn = (start, clock, events) => {
       const fork = limits && hold(limits, workload.limits, verdict);
       return fork && { ...fork, ancestor: agent.pid };
     },
+    ...(gpuNodes.length > 0 && { showGpus: (nodes: readonly string[]) => agent.showGpus(nodes) }),
     explain: explainer(workload.limits, verdict, questions),
   };
 };
@@ -66,6 +71,7 @@ export function orderOf(
   address: string,
   { template, replica }: Tickets,
   isKept = false,
+  gpuNodes: readonly string[] = [],
 ): string {
   return JSON.stringify({
     address,
@@ -77,6 +83,7 @@ export function orderOf(
     template_ticket: template,
     replica_ticket: replica,
     kept: isKept,
+    ...(gpuNodes.length > 0 && { gpu_nodes: gpuNodes }),
   });
 }
 
@@ -98,6 +105,7 @@ export function deferred(
     holdFork: (ticket) => begun()?.holdFork?.(ticket) ?? null,
     explain: async (exit) => (await begun()?.explain?.(exit)) ?? exit,
     noteImported: () => begun()?.noteImported?.(),
+    showGpus: async (nodes) => await begun()?.showGpus?.(nodes),
     residentBytes: async () => (await begun()?.residentBytes?.()) ?? 0,
     ...own,
   };

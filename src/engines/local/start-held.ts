@@ -19,6 +19,8 @@ export type HeldStart = {
   readonly folders: WorkloadFolders;
   readonly walls: (AppWalls & Pick<WalledHost, "user">) | null;
   readonly limits: AppLimits | null;
+  /** The device files of all GPUs that the service may grant, and of those that it starts with. */
+  readonly gpus?: { readonly all: readonly string[]; readonly nodes: readonly string[] } | undefined;
 };
 
 export function heldStart(host: ProcessHost, workload: Workload, python: AppPython): HeldStart {
@@ -83,7 +85,7 @@ function withVerdict(exit: Exit, { why }: Verdict): Exit {
 }
 
 function planOf(
-  { python, workload, folders, walls, limits }: HeldStart,
+  { python, workload, folders, walls, limits, gpus }: HeldStart,
   { program, args, fixed = {}, server = null, ...told }: HeldProgram,
   scratch: string | null,
 ): Plan {
@@ -107,6 +109,7 @@ function planOf(
     env: { ...appEnvironment(process.env, variables), ...fixed },
     ...told,
     walls: behind,
+    gpus: gpus ? { all: gpus.all, granted: gpus.nodes } : null,
     watched: limits && limits.watched(workload.limits, written),
     server: server && { port: server.own, authored: server.declared },
   };

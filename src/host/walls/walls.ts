@@ -23,6 +23,11 @@ export function highestLevel(offer: Offer): WallLevel | null {
   return WALL_LEVELS.findLast((level) => offer[level] === null) ?? null;
 }
 
+/** Whether a level keeps apps from GPUs that they were not granted; all of them can open every GPU otherwise. */
+export function closesGpus(level: WallLevel | null): boolean {
+  return level !== null && level !== "process";
+}
+
 /** The walls around a remote app, and why they do not filter connections; null if they do. */
 export type StandingWalls = { readonly level: WallLevel | "none"; readonly gap: string | null };
 

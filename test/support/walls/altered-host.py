@@ -1,4 +1,5 @@
-"""Runs a Python program behind walls as on another host: an older Landlock, or a machine with an NVIDIA GPU.
+"""Runs a Python program behind walls as on another host: an older Landlock, or a machine with NVIDIA GPUs, whose part
+is played by devices that every host has.
 
 Arguments: the harness, a folder for all it needs, the changes as JSON, then the program's code and its arguments.
 """
@@ -27,6 +28,11 @@ if altered.pop("nvidia", False):
 
     places.Places.__init__ = with_nvidia
 
+stand_ins = altered.pop("gpus", None)
+if stand_ins is not None:
+    names = [os.path.basename(path) for path in stand_ins["all"]]
+    places.is_gpu = lambda name: name in names
+
 fields = [("program", sys.executable), ("harness", harness), ("data_dir", os.path.join(folder, "data"))]
 for name in ("bundle", "storage", "scratch"):
     place = os.path.join(folder, "data", name)
@@ -35,6 +41,10 @@ for name in ("bundle", "storage", "scratch"):
         os.chown(place, int(user), int(user))
     fields.append((name, place))
 fields += [(name, value) for name, value in altered.items()] + [("user", user)] * (user is not None)
+if stand_ins is not None:
+    fields += [("gpus", "assigned")]
+    fields += [("gpu", path) for path in stand_ins["all"] if not stand_ins.get("none")]
+    fields += [("granted_gpu", path) for path in stand_ins["granted"]]
 fields += [("variable", "%s=%s/data/scratch" % (name, folder)) for name in ("HOME", "TMPDIR")]
 for name in ("PATH", "LD_LIBRARY_PATH"):
     if name in os.environ:

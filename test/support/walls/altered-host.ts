@@ -17,6 +17,12 @@ export type Altered = {
   readonly landlock?: number;
   /** There is an NVIDIA GPU. */
   readonly nvidia?: boolean;
+  /** Devices that play the part of GPUs, and those that the app has. With `none` it may never have any. */
+  readonly gpus?: {
+    readonly all: readonly string[];
+    readonly granted: readonly string[];
+    readonly none?: true;
+  };
   /** Of the plan. Unless these say otherwise, the app may use the network, and its connections are judged. */
   readonly fields?: Readonly<Record<string, string>>;
 };
@@ -24,12 +30,16 @@ export type Altered = {
 const JUDGED = { network: "true", management_port: "1" } as const;
 
 /** The arguments of a Python that runs a program behind walls on such a host. */
-export function alteredHost({ level, landlock, nvidia, fields = JUDGED }: Altered, folder: string): string[] {
+export function alteredHost(
+  { level, landlock, nvidia, gpus, fields = JUDGED }: Altered,
+  folder: string,
+): string[] {
   const changes = {
     level,
     ...(level === "uid" && { user: String(FIRST_USER) }),
     ...(landlock !== undefined && { landlock }),
     ...(nvidia && { nvidia }),
+    ...(gpus && { gpus }),
     ...fields,
   };
   return [PROGRAM, PYTHON_DIR, folder, JSON.stringify(changes)];

@@ -53,6 +53,9 @@ verifies(
       "variable=LD_PRELOAD=/data/storage/p/evil.so",
     ])
       expect(plan).toContain(field);
+    // Without a grant it can open no GPU.
+    expect(plan).toContain("gpus=assigned");
+    expect(plan.filter((field) => /^(granted_)?gpu=/.test(field))).toEqual([]);
     // One that was cut off lacks it.
     expect(plan.slice(-2)).toEqual(["end=", ""]);
     // An app chooses its secrets: none of them may become a field of the plan.
@@ -61,3 +64,18 @@ verifies(
     expect(() => packPlan(large)).toThrow(expect.objectContaining({ code: "E2BIG" }));
   },
 );
+
+verifies("gpu.enforced", "only device files reach an agent as GPUs of its seat", () => {
+  const gpus = { all: ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21"], granted: ["/dev/nvidia0"] };
+  const plan = packPlan({ ...PLAN, gpus }).split("\0");
+  expect(plan.filter((field) => field.includes("gpu"))).toEqual([
+    "gpus=assigned",
+    "gpu=/dev/nvidia0",
+    "gpu=/dev/nvidia-caps/nvidia-cap21",
+    "granted_gpu=/dev/nvidia0",
+  ]);
+  for (const file of ["/etc/shadow", "/dev/../etc/shadow", "/dev/", "/dev//mem", "dev/nvidia0", "/dev/a\n"])
+    expect(() => packPlan({ ...PLAN, gpus: { all: [file], granted: [] } })).toThrow("no device file");
+  // Without walls nothing keeps it from any.
+  expect(packPlan({ ...PLAN, walls: null, gpus })).not.toContain("gpu");
+});

@@ -9,7 +9,7 @@ import { hostReads } from "../../../host/walls/host-reads.ts";
 import { networkReport } from "../../../host/walls/network.ts";
 import { type CudaStart, hasNvidia, probeCuda, probeLevels } from "../../../host/walls/probes.ts";
 import { complaintAbout, findGap, lackOf } from "../../../host/walls/require-walls.ts";
-import { highestLevel, type Offer, type WallLevel } from "../../../host/walls/walls.ts";
+import { closesGpus, highestLevel, type Offer, type WallLevel } from "../../../host/walls/walls.ts";
 import { fail, type Finding, ok, warn } from "./finding.ts";
 
 /** The same as `engines` in package.json. */
@@ -172,7 +172,15 @@ export function describeCuda(
     "check the driver: nvidia-smi must work for the service's user, and /dev/nvidia-uvm must exist";
   if (bare !== null)
     return fail("cuda", `does not start on this machine, even without isolation: ${bare}`, driver);
-  if (walled === null) return ok("cuda", level === null ? "starts" : `starts behind ${level}`);
+  if (walled === null && !closesGpus(level)) {
+    const open = `starts ${level === null ? "without isolation" : `behind ${level}`}, but every app can open every GPU`;
+    return warn(
+      "cuda",
+      open,
+      "from the level landlock on, apps can open only the GPUs that they were granted",
+    );
+  }
+  if (walled === null) return ok("cuda", `starts behind ${level}`);
   const culprits =
     walls.map((name) => WALL_NAMES[name] ?? name).join(" and ") || "several of its parts together";
   const problem = `starts on this machine, but not behind ${level}: ${walled}. What stops it: ${culprits}`;

@@ -19,6 +19,8 @@ type Origin =
   | "sockets"
   /** The same in an app that is a server with its port in its code. */
   | "server"
+  /** The same in an app that was granted one of several GPUs. */
+  | "gpu"
   /** The replica of an app with small limits, which the attack may end. */
   | "bomber";
 

@@ -1,4 +1,13 @@
-import { copyFileSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -69,6 +78,8 @@ export class Stage {
     const parts: Part[] = ["hostile", "neighbour", "offline"];
     if (judgesNetwork) parts.push("egress", "sockets", "server", "rival");
     if (isScratch) parts.push("bomber");
+    const gpus = gpuNodes();
+    if (gpus.length > 1) parts.push("gpu");
     for (const part of parts) await this.#deploy(part, null);
     const bundle = await this.#customize();
     const { bundle: otherBundle } = (await this.call("neighbour", "who")).result as Who;
@@ -104,6 +115,12 @@ export class Stage {
         declared_port: SERVER_PORT_IN_CODE,
         rival_port: (await this.call("rival", "port")).result,
       }),
+      ...(gpus.length > 0 && {
+        gpu_nodes: gpus,
+        gpu_numbers: Object.fromEntries(gpus.map((node) => [node, statSync(node).rdev])),
+      }),
+      // All may be in use.
+      ...(gpus.length > 1 && (await this.call("gpu", "who")).status === 200 && { other_gpus: true }),
       ...this.#victim.facts,
     };
     await this.call("hostile", "attack", { code: "os.makedirs(own)", facts: this.facts });
@@ -200,6 +217,7 @@ const CAST = {
   offline: { deployment: "network = false" },
   egress: { deployment: 'network = "egress"' },
   sockets: { deployment: "unix_sockets = true" },
+  gpu: { hardware: 'compute = "ANY"' },
   bomber: { hardware: "cpu = 0.25\nmemory = 0.25" },
   /** Servers with the same port in their code; the second is attacked by the first. */
   server: { server: true },
@@ -230,6 +248,12 @@ function writePart(part: Part, name: string, folder: string, order: object | nul
     toml.push(`[runtime.custom]\nentrypoint = ["python", "server.py"]\nport = ${SERVER_PORT_IN_CODE}`);
   writeFileSync(path.join(folder, "millrace.toml"), `${toml.join("\n")}\n`);
   if (order !== null) writeFileSync(path.join(folder, "order.json"), JSON.stringify(order));
+}
+
+/** The device files of this machine's GPUs. */
+function gpuNodes(): string[] {
+  const names = readdirSync("/dev").filter((name) => /^nvidia\d+$/.test(name));
+  return names.map((name) => `/dev/${name}`);
 }
 
 /** The replica that works in a bundle: the innermost process below the service that does. */

@@ -2,6 +2,7 @@ import path from "node:path";
 import { WALL_LEVELS } from "../../../host/walls/walls.ts";
 import type { Attack } from "./attack.ts";
 import { CODE, FILES, STORAGE } from "./attacks/files.ts";
+import { GPUS } from "./attacks/gpus.ts";
 import { LIMITS } from "./attacks/limits.ts";
 import { NETWORK, SOCKETS, WIRE } from "./attacks/network.ts";
 import { KERNEL, PROCESSES, USERS } from "./attacks/processes.ts";
@@ -49,6 +50,7 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   users: USERS,
   sockets: SOCKETS,
   kernel: KERNEL,
+  gpus: GPUS,
   network: NETWORK,
   wire: WIRE,
   limits: LIMITS,
@@ -87,7 +89,7 @@ export async function* tryAttacks(
 async function* tryKind(stage: Stage, attacks: readonly Attack[]): AsyncGenerator<Ended> {
   const isTogether = ({ from, thenAsksFor }: Attack): boolean =>
     from !== "replica" && from !== "bomber" && from !== "build" && !thenAsksFor;
-  for (const part of ["hostile", "offline", "egress", "sockets", "server"] as const) {
+  for (const part of ["hostile", "offline", "egress", "sockets", "server", "gpu"] as const) {
     const own = attacks.filter((attack) => isTogether(attack) && partOf(attack) === part);
     for (let at = 0; at < own.length; at += AT_ONCE)
       yield* await tryTogether(stage, part, own.slice(at, at + AT_ONCE));

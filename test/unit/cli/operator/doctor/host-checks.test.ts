@@ -83,6 +83,11 @@ verifies(
 verifies("doctor.cuda", "what doctor says of CUDA names the wall, and what to do", () => {
   const said = describeCuda({ bare: null, walled: null, walls: [] }, "uid", null);
   expect(said).toMatchObject({ status: "ok", message: "starts behind uid" });
+  for (const level of ["process", null] as const)
+    expect(describeCuda({ bare: null, walled: null, walls: [] }, level, null)).toMatchObject({
+      status: "warn",
+      message: expect.stringContaining("every app can open every GPU"),
+    });
   const why = "cuInit fails with 304 (CUDA_ERROR_OPERATING_SYSTEM)";
   expect(describeCuda({ bare: null, walled: why, walls: ["landlock", "seccomp"] }, "userns", null)).toEqual({
     check: "cuda",
