@@ -1,6 +1,7 @@
 import { constants } from "node:os";
 import type { Limits } from "../host/limits/limits.ts";
 import type { Version } from "../model/app.ts";
+import type { GpuWish } from "../model/gpu.ts";
 import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { OutputEvents } from "./log-lines.ts";
@@ -39,8 +40,8 @@ export type Workload = {
   readonly unixSockets: boolean;
   /** The sandbox of its container; null for the engine's default. */
   readonly containerRuntime: "v1" | "v2" | null;
-  /** The GPUs that it asks for; null for none. */
-  readonly cards: { readonly names: readonly string[]; readonly count: number } | null;
+  /** The GPUs that each replica asks for; null for none. */
+  readonly gpus: GpuWish | null;
   /** How long its calls may continue after it is asked to end. */
   readonly graceMs: number;
   /** How to start its own server; null for an app that offers functions. */

@@ -15,6 +15,8 @@ export const APP = z.object({
   cpu: NUMERAL,
   memory: NUMERAL,
   gpuCount: NUMERAL,
+  /** Of each GPU, in GB; null for whole GPUs. */
+  gpuMemory: z.nullish(NUMERAL),
   cooldownPeriodSeconds: NUMERAL,
   minReplicaCount: NUMERAL,
   maxReplicaCount: NUMERAL,

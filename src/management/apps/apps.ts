@@ -83,6 +83,7 @@ async function appRecord({ store, catalog, appHosts }: ManagementParts, app: App
     cpu: String(hardware?.cpu ?? 0),
     memory: String(hardware?.memoryGb ?? 0),
     gpuCount: String(hardware?.gpuCount ?? 0),
+    gpuMemory: hardware?.gpuMemoryGb ? String(hardware.gpuMemoryGb) : null,
     cooldownPeriodSeconds: String(scaling?.cooldownSeconds ?? 0),
     minReplicaCount: String(scaling?.minReplicas ?? 0),
     maxReplicaCount: String(scaling?.maxReplicas ?? 0),
