@@ -39,6 +39,7 @@ import { Home } from "./engines/home.ts";
 import type { Engine } from "./engines/engine.ts";
 import type { ProcessHost } from "./engines/local/host.ts";
 import type { SeatPlace } from "./engines/agent/seat-place.ts";
+import type { OpenGrants } from "./engines/granted-engine.ts";
 import { startEngine } from "./engines/start-engine.ts";
 import { StorageHelper } from "./engines/programs/storage-helper.ts";
 import { findHost, startHost } from "./host/start-host.ts";
@@ -89,6 +90,7 @@ export type ServiceOptions = {
   readonly engine?: (host: ProcessHost) => Engine;
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   readonly others?: Others;
+  readonly openGrants?: OpenGrants;
   readonly hashPassword?: Hash;
   readonly clock?: Clock;
 };

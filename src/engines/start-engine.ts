@@ -10,6 +10,7 @@ import { SpanCounts } from "../kit/histograms.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
+import { GrantedEngine, type Gpus, type OpenGrants } from "./granted-engine.ts";
 import type { Home } from "./home.ts";
 import { processEngine } from "./local/engine.ts";
 import type { ProcessHost } from "./local/host.ts";
@@ -43,6 +44,8 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly blobs: Blobs | null;
   readonly containers: Containers;
   readonly log: Log;
+  /** Opens what grants the GPUs of this machine; `onExcess` ends a replica that uses more than it was granted. */
+  readonly openGrants?: OpenGrants | undefined;
   /** Replaces the engine of this machine. */
   readonly engine?: ((host: ProcessHost) => Engine) | undefined;
   /** Replaces the remote place that the settings name. */
@@ -65,6 +68,8 @@ type StartedEngine = {
   readonly leaveSeats: () => void;
   /** What is enforced where apps run, as far as it is known before they do. */
   readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
+  /** Null where a cluster grants them, and where nothing does. */
+  readonly gpus: Gpus | null;
   /** Builds environments for remote machines; null if all are for this machine. */
   readonly builds: BuildSeats | null;
 };
@@ -76,9 +81,13 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const seatStarts = new Map<string, SpanCounts>();
   const held = { network: parts.network, enforcement: parts.limits.enforcement };
   if (!seats && settings.engine === "process") {
-    const engineHere = containerEngine(host, containers, engine(host));
+    const inContainers = containerEngine(host, containers, engine(host));
+    let granted: GrantedEngine | null = null;
+    const gpus = parts.openGrants?.((claim) => granted?.endForExcess(claim)) ?? null;
+    if (gpus) granted = new GrantedEngine(inContainers, gpus);
+    const engineHere = granted ?? inContainers;
     const none = { seatStarts, seatWalls: () => null };
-    return { engine: engineHere, seats: none, reached: {}, held, builds: null, leaveSeats: () => {} };
+    return { engine: engineHere, seats: none, reached: {}, held, builds: null, gpus, leaveSeats: () => {} };
   }
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
@@ -135,6 +144,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
       if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
     held: walls ? { network, enforcement: guestEnforcement(settings, place.name) } : held,
+    gpus: null,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
 }

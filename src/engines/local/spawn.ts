@@ -24,6 +24,8 @@ export type StartedProcess = Started & {
   holdFork?(ticket: string): HeldFork | null;
   /** Adds the known reason to the exit of a forked replica. */
   explain?(exit: Exit): Promise<Exit>;
+  /** Which device files of GPUs its processes see; absent where that is decided at its start. */
+  showGpus?(nodes: readonly string[]): Promise<void>;
   /** Notes that the app was imported, to measure starts. */
   noteImported?(): void;
 };
@@ -94,10 +96,12 @@ export function deferred(
     usage: async (pid) => (await begun()?.usage(pid)) ?? null,
     obstacle: () => begun()?.obstacle?.() ?? null,
     confine: (pid) => begun()?.confine?.(pid) ?? null,
+    hostPid: (pid) => begun()?.hostPid?.(pid) ?? pid,
     judge: (exit) => begun()?.judge?.(exit) ?? exit,
     holdFork: (ticket) => begun()?.holdFork?.(ticket) ?? null,
     explain: async (exit) => (await begun()?.explain?.(exit)) ?? exit,
     noteImported: () => begun()?.noteImported?.(),
+    showGpus: async (nodes) => await begun()?.showGpus?.(nodes),
     residentBytes: async () => (await begun()?.residentBytes?.()) ?? 0,
     ...own,
   };

@@ -55,6 +55,12 @@ export type TemplateEvents = {
   onGone(exit: Exit): void;
 };
 
+/** What a fork gets of its seat's GPUs: device files, and variables that tell of them. */
+export type ForkGpus = {
+  readonly nodes: readonly string[];
+  readonly variables: Readonly<Record<string, string>>;
+};
+
 /** A process that has imported the app and forks replicas of it. */
 export class Template {
   readonly #process: Started;
@@ -111,10 +117,10 @@ export class Template {
     socket.resume();
   }
 
-  /** Forks a replica, which connects home with `ticket`. */
-  fork({ id, ticket }: ReplicaStart): Started {
+  /** Forks a replica, which connects home with `ticket`. In a seat with GPUs it gets only those of `gpus`. */
+  fork({ id, ticket }: ReplicaStart, gpus: ForkGpus | null = null): Started {
     const exited = new Promise<Exit>((resolve) => this.#children.set(id, resolve));
-    this.#say({ fork: { id, ticket } });
+    this.#say({ fork: { id, ticket, ...(gpus && { gpus }) } });
     if (this.#unborn.size === 0) this.#expectForked();
     this.#unborn.add(id);
     let isAsked = false;
@@ -125,7 +131,9 @@ export class Template {
     const obstacle = () => (this.#unborn.has(id) ? "the app's template has not answered" : null);
     const vitals = (pid: number) => this.#process.vitals(pid);
     const usage = (pid: number) => this.#process.usage(pid);
-    return { exited, kill, vitals, usage, obstacle };
+    // A dead template may still have it when its end was given up.
+    const gone = exited.then(async () => void (this.#phase === "dead" && (await this.#process.exited)));
+    return { exited, kill, vitals, usage, obstacle, gone };
   }
 
   async close(): Promise<void> {
