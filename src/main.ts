@@ -162,7 +162,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);
   const seatHome = () => startSeatHome({ ...settings, ...basics, ownership, node: () => joined.value }, life);
-  const { engine, seats, reached, held, leaveSeats, builds } = await startEngine(
+  const { engine, seats, reached, held, leaveSeats, builds, grants } = await startEngine(
     { ...options, ...found, ...machine, settings, blobs, home, seatHome, clock },
     life,
   );
@@ -189,6 +189,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       holderOf,
       builds,
       engine,
+      grants,
       home,
       onAppLog,
       onRemoved,

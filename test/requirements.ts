@@ -9,6 +9,7 @@ import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
+import { GPU_GRANTS } from "./requirements/gpu-grants.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
@@ -52,6 +53,7 @@ export const TABLES = [
   ORIGINS,
   LIMITS,
   WALLS,
+  GPU_GRANTS,
   HOSTED,
   SERVERS,
   IMAGES,
@@ -88,6 +90,7 @@ export const REQUIREMENTS = {
   ...ORIGINS,
   ...LIMITS,
   ...WALLS,
+  ...GPU_GRANTS,
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,

@@ -69,7 +69,7 @@ type StartedEngine = {
   /** What is enforced where apps run, as far as it is known before they do. */
   readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
   /** Null where a cluster grants them, and where nothing does. */
-  readonly gpus: Gpus | null;
+  readonly grants: Gpus | null;
   /** Builds environments for remote machines; null if all are for this machine. */
   readonly builds: BuildSeats | null;
 };
@@ -87,7 +87,15 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     if (gpus) granted = new GrantedEngine(inContainers, gpus);
     const engineHere = granted ?? inContainers;
     const none = { seatStarts, seatWalls: () => null };
-    return { engine: engineHere, seats: none, reached: {}, held, builds: null, gpus, leaveSeats: () => {} };
+    return {
+      engine: engineHere,
+      seats: none,
+      reached: {},
+      held,
+      builds: null,
+      grants: gpus,
+      leaveSeats: () => {},
+    };
   }
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
@@ -144,7 +152,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
       if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
     held: walls ? { network, enforcement: guestEnforcement(settings, place.name) } : held,
-    gpus: null,
+    grants: null,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
 }

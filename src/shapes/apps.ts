@@ -57,6 +57,8 @@ export const CONTAINERS = z.array(
     region: z.nullable(z.string()),
     buildId: z.string(),
     isTerminating: z.boolean(),
+    /** Why it is being ended, if another app needs its place. */
+    stopReason: z.nullish(z.string()),
   }),
 );
 export type ContainerRecord = z.infer<typeof CONTAINERS>[number];

@@ -43,6 +43,8 @@ export class OpenVersion {
   #isServing = false;
   /** Whether its server has a port that another version of the app could not get. */
   isInTheWay = false;
+  /** Its replicas end so that a version that needs their GPUs can start. */
+  makesRoom = false;
   /** Monotonic milliseconds, of when it was last given something to do. */
   usedAt: number;
 
@@ -87,7 +89,7 @@ export class OpenVersion {
   /** Whether that version could not start beside its replica: the server of this one has a port that it needs. */
   excludes({ config }: Version): boolean {
     const { customRuntime } = this.version.config;
-    if (this.isInTheWay) return true;
+    if (this.isInTheWay || this.makesRoom) return true;
     return this.pool.fleet.isSingle && config.customRuntime?.port === customRuntime?.port;
   }
 

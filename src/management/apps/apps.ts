@@ -130,6 +130,7 @@ function containersOf({ app, version, pool }: LiveApp, id: string): ContainerRec
     region: version.config.hardware.region,
     buildId: version.id,
     isTerminating: replica.state === "draining",
+    stopReason: pool.fleet.stopReason(replica),
   }));
 }
 
@@ -185,6 +186,10 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         if (maxReplicas < minReplicas) {
           throw badField("maxReplicaCount", `must be at least minReplicaCount, which is ${minReplicas}`);
         }
+        const scaling = { ...config.scaling, ...overrides };
+        const excess = catalog.gpuRoom.refusal(app, { ...config, scaling });
+        if (minReplicas > config.scaling.minReplicas && excess !== null)
+          throw badField("minReplicaCount", excess);
         await catalog.switcher.changeScaling(app, overrides);
         await call.record("app.scale", call.params.app_id, { before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));

@@ -1,0 +1,21 @@
+import { section } from "./row.ts";
+
+/** GPUs of this machine: what replicas are granted, and what becomes of them. */
+export const GPU_GRANTS = {
+  ...section("docs/gpus.md: What a replica is granted", {
+    "gpu.variables":
+      "A replica is told of its GPUs by variables; all other processes of apps are told of none.",
+    "gpu.template": "A template imports with the GPUs of its first replica, and keeps none.",
+    "gpu.none": "On a machine without a GPU an app runs on the CPU, with an empty CUDA_VISIBLE_DEVICES.",
+    "gpu.release": "GPUs come back when the processes of their replica are gone, and are granted once.",
+  }),
+  ...section("docs/gpus.md: While no GPU is free", {
+    "gpu.queue":
+      "Waiting for a GPU counts toward max_queue_seconds, then 503 no_gpu_free says what is in the way.",
+    "gpu.never": "An app that no GPU of the machine will ever serve gets 503 no_gpu_free at once.",
+    "gpu.evicted":
+      "Idle replicas make room for other apps; the app's log names the app, and the next call starts one again.",
+    "gpu.excess":
+      "A replica that uses more than its share while others wait is ended with 502 out_of_gpu_memory.",
+  }),
+};
