@@ -18,4 +18,11 @@ export const GPU_GRANTS = {
     "gpu.excess":
       "A replica that uses more than its share while others wait is ended with 502 out_of_gpu_memory.",
   }),
+  ...section("docs/gpus.md: Deploys of apps with GPUs", {
+    "gpu.deploy":
+      "A version without room beside the one that serves starts when that one has ended; calls wait meanwhile.",
+    "gpu.deploy.failed": "If the new version fails, the old one starts again.",
+    "gpu.minimums": "Minimums that cannot all fit are refused by name, at deploy and at PATCH.",
+    "gpu.max-replicas": "A deploy warns of max_replicas that the machine has no GPUs for.",
+  }),
 };

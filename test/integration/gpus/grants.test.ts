@@ -5,6 +5,7 @@ import { PlayedGpus, playedGpu } from "../../support/played-gpus.ts";
 import { type TestService, testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
+import { DeploySite } from "../deploys/site.ts";
 
 const SHOW = `
 import os
@@ -90,23 +91,27 @@ verifies(
   },
 );
 
-verifies("gpu.variables", "a server gets them too, and no app can replace them", async () => {
+verifies("gpu.variables", "a server gets them too, and no secret replaces them", async () => {
   const gpus = new PlayedGpus(playedGpu(0), playedGpu(1));
+  const server = `[runtime.custom]\nentrypoint = ["python3", "server.py"]\nport = 8000`;
   const site = await withGpus(gpus, {
     server: {
       main: "",
       files: { "server.py": SERVER },
-      toml: `${toml(`${H100}\ngpu_count = 2\ngpu_memory = 20.5`)}
-[runtime.custom]
-entrypoint = ["env", "MILLRACE_GPU_MEMORY=1", "python3", "server.py"]
-port = 8000`,
+      toml: `${toml(`${H100}\ngpu_count = 2\ngpu_memory = 20.5`)}\n${server}`,
     },
-    secret: { main: SHOW, toml: toml(H100) },
+    plain: { main: SHOW },
   });
-  // The author's own \`env\` is a part of the app: only the environment that it is started with is the service's.
+  const secrets = { MILLRACE_GPU_MEMORY: "1", CUDA_VISIBLE_DEVICES: "7" };
+  const set = await new DeploySite(site).ask("PATCH", "secrets", secrets);
+  expect(set.status).toBe(200);
   const answer = await site.call("server", "", { functionName: "", method: "GET" });
-  expect(answer.json).toEqual({ CUDA_VISIBLE_DEVICES: "0,1", MILLRACE_GPU_MEMORY: "1" });
+  expect(answer.json).toEqual({ CUDA_VISIBLE_DEVICES: "0,1", MILLRACE_GPU_MEMORY: String(20.5e9) });
   expect(gpus.granted()).toEqual(["server 0+1"]);
+  expect((await site.call("plain")).json.result).toMatchObject({
+    CUDA_VISIBLE_DEVICES: "",
+    MILLRACE_GPU_MEMORY: "1",
+  });
 });
 
 verifies(
