@@ -31,7 +31,7 @@ import { liveStatusesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
 import { nodeGpus } from "./management/installation/hardware.ts";
-import type { HeldGpu } from "./management/parts.ts";
+import type { HeldGpu } from "./model/gpu.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
@@ -41,6 +41,7 @@ import { Home } from "./engines/home.ts";
 import type { Engine } from "./engines/engine.ts";
 import type { ProcessHost } from "./engines/local/host.ts";
 import type { SeatPlace } from "./engines/agent/seat-place.ts";
+import type { OpenGrants } from "./engines/granted-engine.ts";
 import { startEngine } from "./engines/start-engine.ts";
 import { StorageHelper } from "./engines/programs/storage-helper.ts";
 import type { GpuSource } from "./host/gpus/source.ts";
@@ -95,6 +96,7 @@ export type ServiceOptions = {
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   readonly others?: Others;
   readonly gpus?: GpuSource;
+  readonly openGrants?: OpenGrants;
   readonly grants?: () => readonly HeldGpu[];
   readonly hashPassword?: Hash;
   readonly clock?: Clock;
@@ -159,7 +161,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const reserve = await watchStorage(settings, store, { clock, log }, life);
   const machine = await startHost(found, settings, { clock, log, gpus: options.gpus }, life);
   const { limits, storage, containers } = machine;
-  const gpus = { source: machine.gpus, grants: options.grants ?? (() => []) };
   const helper =
     level === "uid"
       ? new StorageHelper({ dataDir, python: python.path, folders: storage, home, clock })
@@ -168,10 +169,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);
   const seatHome = () => startSeatHome({ ...settings, ...basics, ownership, node: () => joined.value }, life);
-  const { engine, seats, reached, held, leaveSeats, builds } = await startEngine(
+  const { engine, seats, reached, held, leaveSeats, builds, grants } = await startEngine(
     { ...options, ...found, ...machine, settings, blobs, home, seatHome, clock },
     life,
   );
+  const gpus = { source: machine.gpus, grants: options.grants ?? (() => grants?.held() ?? []) };
   const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
@@ -195,6 +197,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       holderOf,
       builds,
       engine,
+      grants,
       home,
       onAppLog,
       onRemoved,

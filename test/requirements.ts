@@ -9,6 +9,7 @@ import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
+import { GPU_GRANTS } from "./requirements/gpu-grants.ts";
 import { GPUS } from "./requirements/gpus.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { HARDWARE } from "./requirements/hardware.ts";
@@ -55,6 +56,7 @@ export const TABLES = [
   LIMITS,
   WALLS,
   HARDWARE,
+  GPU_GRANTS,
   HOSTED,
   SERVERS,
   IMAGES,
@@ -93,6 +95,7 @@ export const REQUIREMENTS = {
   ...LIMITS,
   ...WALLS,
   ...HARDWARE,
+  ...GPU_GRANTS,
   ...HOSTED,
   ...SERVERS,
   ...IMAGES,

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { AppError, noSuchFunction, setupNotCallable } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
+import type { Gpus } from "../engines/granted-engine.ts";
 import { Call } from "../replicas/call.ts";
 import type { Slots } from "../replicas/slots/slots.ts";
 import type { App, AppRetention, FunctionSignature, LiveStatus, Version } from "../model/app.ts";
@@ -12,6 +13,7 @@ import { settleMovedEnvironments } from "./builds/moved-environments.ts";
 import { liveStatusOf, Registry, Room, type Traffic } from "./versions/traffic.ts";
 import { AppSecrets, type Secrets, WHOLE_PROJECT } from "./secrets.ts";
 import { Candidate } from "./versions/candidate.ts";
+import { GpuRoom } from "./versions/gpu-room.ts";
 import { Housekeeper, type HousekeeperParts } from "./versions/housekeeper.ts";
 import { type LiveApp, type OpenParts, OpenVersion } from "./versions/open-version.ts";
 import { StandIns } from "./versions/stand-ins.ts";
@@ -35,6 +37,8 @@ export type CatalogParts = Omit<OpenParts, "appSecrets"> & {
   readonly secrets: Pick<Secrets, "read" | "replace">;
   readonly images: HousekeeperParts["images"];
   readonly holderOf: SwitcherParts["holderOf"];
+  /** What grants the GPUs of this machine; null where nothing does. */
+  readonly grants: Gpus | null;
   /** An app was deleted: what is stored of it can go. */
   readonly onRemoved?: (appNumber: number) => void;
 };
@@ -44,6 +48,8 @@ export class Catalog {
   readonly #parts: CatalogParts & OpenParts;
   readonly #registry = new Registry();
   readonly #turns = new Turns<number>();
+  /** What has room on the GPUs of this machine. */
+  readonly gpuRoom: GpuRoom;
   /** Changes what apps serve, in place or by going back. */
   readonly switcher: Switcher;
   readonly #housekeeper: Housekeeper;
@@ -55,7 +61,13 @@ export class Catalog {
 
   private constructor(parts: CatalogParts) {
     this.#parts = { ...parts, appSecrets: new AppSecrets(parts.secrets) };
-    const shared = { ...this.#parts, registry: this.#registry, turns: this.#turns };
+    this.gpuRoom = new GpuRoom(parts.grants, parts.engine.reserves === true, () => this.all());
+    const shared = {
+      ...this.#parts,
+      registry: this.#registry,
+      turns: this.#turns,
+      gpuRoom: this.gpuRoom,
+    };
     this.switcher = new Switcher(shared);
     this.#housekeeper = new Housekeeper(shared);
     this.#standIns = new StandIns(parts.clock);
@@ -230,7 +242,8 @@ export class Catalog {
 
   /** What has to end before a candidate can start. */
   async roomFor(candidate: Candidate): Promise<Room> {
-    return new Room(await candidate.opened(), this.#registry.byNumber(candidate.version.appNumber));
+    const traffic = this.#registry.byNumber(candidate.version.appNumber);
+    return new Room(await candidate.opened(), traffic, this.gpuRoom);
   }
 
   /** Has the app serve a candidate: new calls move to it, those under way end where they are. */

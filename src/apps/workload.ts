@@ -1,4 +1,5 @@
 import type { Limits } from "../host/limits/limits.ts";
+import type { GpuWish } from "../model/gpu.ts";
 import { type App, type SecretMap, type Version } from "../model/app.ts";
 import {
   type AppConfig,
@@ -31,7 +32,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     unixSockets: deployment.unixSockets,
     containerRuntime: deployment.containerRuntime,
     limits: limitsOf(config),
-    cards: cardsOf(config),
+    gpus: gpuWish(config),
     graceMs: scaling.responseGracePeriodSeconds * 1000,
     server: customRuntime && {
       entrypoint: entrypointOf(customRuntime, config.built),
@@ -67,13 +68,15 @@ export function limitsOf({ named, hardware }: AppConfig): Limits {
 /** How long a serving version keeps its template without a replica. A pod or an actor that has a GPU is never kept. */
 export function templateKeepMs(config: AppConfig, { reserves }: Pick<Engine, "reserves">): number {
   if (!reserves) return config.scaling.templateKeepSeconds * 1000;
-  const seconds = cardsOf(config) === null ? config.named.templateKeepSeconds : 0;
+  const seconds = gpuWish(config) === null ? config.named.templateKeepSeconds : 0;
   return (seconds ?? 0) * 1000;
 }
 
-function cardsOf({ hardware: { compute, gpuCount } }: AppConfig): Workload["cards"] {
-  const names = compute.filter(isGpu);
-  return gpuCount > 0 && names.length > 0 ? { names, count: gpuCount } : null;
+/** The GPUs that each replica of an app asks for; null for none. */
+export function gpuWish({ hardware: { compute, gpuCount, gpuMemoryGb = null } }: AppConfig): GpuWish | null {
+  const models = compute.filter(isGpu);
+  const memoryBytes = gpuMemoryGb === null ? null : Math.round(gpuMemoryGb * 1e9);
+  return gpuCount > 0 && models.length > 0 ? { models, count: gpuCount, memoryBytes } : null;
 }
 
 /** The environment variables of an app's processes, with their `own` ones. */

@@ -66,10 +66,10 @@ const CODES: readonly (readonly [Kind: typeof MillraceError, ...codes: readonly 
   [NotFound, "not_found", "app_not_found", "function_not_found", "run_not_found", "payload_not_kept"],
   [InvalidArguments, "invalid_arguments"],
   [AppFailed, "app_error", "result_not_json", "result_too_large", "app_crashed", "bad_app_response"],
-  [AppFailed, "out_of_memory"],
+  [AppFailed, "out_of_memory", "out_of_gpu_memory"],
   [NotReady, "app_not_ready"],
   [Busy, "too_many_requests", "queue_full", "queue_timeout", "draining", "interrupted"],
-  [Busy, "storage_unavailable"],
+  [Busy, "no_gpu_free", "storage_unavailable"],
   [TimedOut, "timed_out"],
   [Cancelled, "cancelled"],
 ];

@@ -201,6 +201,12 @@ export const GPU_KEYS = {
   gpus: setting("gpus", gpuChoice, "all").describe(
     "Which of its NVIDIA GPUs the service uses; the number or UUID of a GPU means its MIG instances, too. For tests, `fake:2xH100:80` stands for two GPUs with 80 GB each that do not exist.",
   ),
+  gpuHoldMs: setting("gpu_hold", milliseconds("0s", "1h"), "10s").describe(
+    "How long an app keeps its GPUs after one was granted to it, before idle replicas of it end for waiting replicas of other apps.",
+  ),
+  gpuSharing: setting("gpu_sharing", oneOf(["project", "all"]), "project").describe(
+    "Which apps may share a GPU: those of one project, or all. The memory of a GPU is not cleared between its users, see docs/security.md.",
+  ),
 } satisfies SettingKeys;
 
 /** Images that are built and run on this machine. */

@@ -1,6 +1,7 @@
 import { constants } from "node:os";
 import type { Limits } from "../host/limits/limits.ts";
 import type { Version } from "../model/app.ts";
+import type { GpuGrant, GpuWish } from "../model/gpu.ts";
 import type { Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { OutputEvents } from "./log-lines.ts";
@@ -39,8 +40,8 @@ export type Workload = {
   readonly unixSockets: boolean;
   /** The sandbox of its container; null for the engine's default. */
   readonly containerRuntime: "v1" | "v2" | null;
-  /** The GPUs that it asks for; null for none. */
-  readonly cards: { readonly names: readonly string[]; readonly count: number } | null;
+  /** The GPUs that each replica asks for; null for none. */
+  readonly gpus: GpuWish | null;
   /** How long its calls may continue after it is asked to end. */
   readonly graceMs: number;
   /** How to start its own server; null for an app that offers functions. */
@@ -54,6 +55,31 @@ export type ReplicaStart = {
   readonly id: string;
   /** Authenticates its connections home. */
   readonly ticket: string;
+  /** Absent until an engine that grants GPUs has granted them, and for a workload that asks for none. */
+  readonly gpus?: ReplicaGpus;
+};
+
+/** The GPUs of a replica, as its processes are to see them. */
+export type ReplicaGpus = {
+  readonly grant: GpuGrant;
+  /** The device files of all GPUs that the service may grant. */
+  readonly all: readonly string[];
+  /** Those of its own. */
+  readonly nodes: readonly string[];
+  readonly variables: Readonly<Record<string, string>>;
+};
+
+/** The replicas of a version, as an engine sees them that may have to make room for others. */
+export type Tenancy = {
+  /** Unique among the open versions of this service. */
+  readonly key: string;
+  readonly app: string;
+  /** So many are never ended for others. */
+  minReplicas(): number;
+  /** Those that no call needs, and since when by the monotonic clock. */
+  idle(): readonly { readonly id: string; readonly sinceMs: number }[];
+  /** Ends one; false if a call has reached it meanwhile. */
+  evict(id: string, forApp: string): boolean;
 };
 
 /** How a replica's process ended. */
@@ -64,6 +90,8 @@ export type Exit = {
   readonly fault?: string;
   /** It was ended because it, or the host, ran out of memory. */
   readonly isOutOfMemory?: true;
+  /** It was ended because it used more memory of its GPU than it was granted. */
+  readonly isOutOfGpuMemory?: true;
   /** Why it was found dead, if it was ended for that. */
   readonly silence?: string;
   /** It was handed over to another service. */
@@ -86,6 +114,12 @@ export function cannotStart(why: string): InitFailure {
   return { message, traceback: message };
 }
 
+/** The end of a wait for GPUs, by a reason without a full stop. */
+export function lackOfGpu(why: string): InitFailure {
+  const message = `The app waits for a GPU: ${why}.`;
+  return { message, traceback: message, lacksGpu: true };
+}
+
 /** A keeper reports the signal that ended its process as an exit code of 128 + its number. */
 export function describeExit(code: number | null, signal: string | null): string {
   if (signal) return `killed by ${signal}`;
@@ -104,6 +138,8 @@ export type InitFailure = {
   readonly isTimeout?: true;
   /** A TCP port, other than the one for its calls, that was already in use. */
   readonly portInUse?: number;
+  /** It did not get the GPUs that it asks for. */
+  readonly lacksGpu?: true;
 };
 
 /** The state of a process as the kernel reports it. */
@@ -140,6 +176,10 @@ type StartedHere = {
   readonly leaving?: Promise<void>;
   /** Why it has not started, if that is not the fault of its code; for people. */
   obstacle?(): string | null;
+  /** Resolves when it has its GPUs, or has ended without them: its start begins then. Absent if it waits for none. */
+  readonly granted?: Promise<void>;
+  /** Resolves when its processes are gone; absent if they are as soon as it has exited. */
+  readonly gone?: Promise<void>;
 };
 
 /** A replica that an engine was asked to start; it connects home when it is up. */
@@ -150,6 +190,8 @@ export type Started = StartedHere & {
   usage(pid: number): Promise<Usage | null>;
   /** Puts the process with this id under its limits, before its first call; null if it already is. */
   confine?(pid: number): Promise<void> | null;
+  /** The id on this machine of a process that names this id as its own; 0 if unknown. Absent if both are the same. */
+  hostPid?(pid: number): number;
   /** Adds to an exit what only its limits know. */
   judge?(exit: Exit): Exit;
 };
@@ -166,6 +208,8 @@ export type Seat = {
 
 /** What a seat reports about its processes, besides what its replicas report themselves: lines of those that are none yet. */
 export type SeatEvents = OutputEvents & {
+  /** Absent where no engine asks for it. */
+  readonly tenancy?: Tenancy;
   /** A template broke the protocol and is being ended. */
   onFault(fault: string): void;
   /** A template was found dead, and another replaces it. */
@@ -217,7 +261,24 @@ export type Engine = {
   readonly replicasPerSeat?: number;
   /** A seat reserves part of a shared machine even without a replica, so it is kept only if the app asks for it. */
   readonly reserves?: true;
+  /** What becomes of replicas with GPUs; absent where this machine does not grant them. */
+  gpuHandling?(workload: Workload): GpuHandling;
   /** Opens a seat that is kept for `keepMs` without a replica. It starts with its first replica. */
   open(workload: Workload, keepMs: number, home: Home, owner: SeatOwner): Seat;
-  serve(workload: Workload, events: OutputEvents): StartedServer;
+  serve(workload: Workload, owner: ServerOwner): StartedServer;
+};
+
+/** What an engine does with replicas that have GPUs. */
+export type GpuHandling = {
+  /** They may be forks of a template. */
+  readonly mayFork: boolean;
+  /** Each can open its own GPUs alone, and so counts them from 0. */
+  readonly hidesOthers: boolean;
+};
+
+/** What an engine is told of a server, and what it reports. */
+export type ServerOwner = OutputEvents & {
+  readonly replicaId?: string;
+  readonly tenancy?: Tenancy;
+  readonly gpus?: ReplicaGpus;
 };

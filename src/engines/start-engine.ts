@@ -1,5 +1,7 @@
 import type { Settings } from "../config/setting-keys.ts";
 import type { Containers } from "../host/containers/containers.ts";
+import { type Claim, GpuBroker } from "../host/gpus/broker.ts";
+import { type GpuSource, matches } from "../host/gpus/source.ts";
 import { guestEnforcement } from "../host/limits/host-limits.ts";
 import type { AppLimits, Enforcement } from "../host/limits/limits.ts";
 import type { NetworkWall } from "../host/walls/network.ts";
@@ -7,9 +9,11 @@ import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/histograms.ts";
+import type { HeldGpu } from "../model/gpu.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
+import { GrantedEngine, type Gpus, type OpenGrants } from "./granted-engine.ts";
 import type { Home } from "./home.ts";
 import { processEngine } from "./local/engine.ts";
 import type { ProcessHost } from "./local/host.ts";
@@ -43,6 +47,9 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly blobs: Blobs | null;
   readonly containers: Containers;
   readonly log: Log;
+  readonly gpus: GpuSource;
+  /** Replaces the broker of this machine. */
+  readonly openGrants?: OpenGrants | undefined;
   /** Replaces the engine of this machine. */
   readonly engine?: ((host: ProcessHost) => Engine) | undefined;
   /** Replaces the remote place that the settings name. */
@@ -65,6 +72,8 @@ type StartedEngine = {
   readonly leaveSeats: () => void;
   /** What is enforced where apps run, as far as it is known before they do. */
   readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
+  /** Null where a cluster grants them, and where nothing does. */
+  readonly grants: (Gpus & { readonly held: () => readonly HeldGpu[] }) | null;
   /** Builds environments for remote machines; null if all are for this machine. */
   readonly builds: BuildSeats | null;
 };
@@ -76,9 +85,20 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   const seatStarts = new Map<string, SpanCounts>();
   const held = { network: parts.network, enforcement: parts.limits.enforcement };
   if (!seats && settings.engine === "process") {
-    const engineHere = containerEngine(host, containers, engine(host));
+    const inContainers = containerEngine(host, containers, engine(host));
+    const onExcess = (claim: Claim): void => engineHere.endForExcess(claim);
+    const gpus = parts.openGrants?.(onExcess) ?? (await openBroker(parts, onExcess, life));
+    const engineHere = new GrantedEngine(inContainers, gpus);
     const none = { seatStarts, seatWalls: () => null };
-    return { engine: engineHere, seats: none, reached: {}, held, builds: null, leaveSeats: () => {} };
+    return {
+      engine: engineHere,
+      seats: none,
+      reached: {},
+      held,
+      builds: null,
+      grants: { ...gpus, held: () => engineHere.held() },
+      leaveSeats: () => {},
+    };
   }
   const seatHome = await parts.seatHome();
   if (!blobs) throw new Error("replicas on other machines are fetched from blobs, and there are none");
@@ -135,8 +155,25 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
       if (!isLeft && seatHome.isAlone()) place.leaveNothing?.();
     },
     held: walls ? { network, enforcement: guestEnforcement(settings, place.name) } : held,
+    grants: null,
     builds: place.builds ? buildSeats(seating, settings.kubernetesBuildWaitMs, clock, onError) : null,
   };
+}
+
+/** Grants the GPUs of this machine; `onExcess` ends a replica that uses more than it was granted. */
+async function openBroker(
+  { gpus: source, settings, clock, log }: EngineParts,
+  onExcess: (claim: Claim) => void,
+  life: Lifecycle,
+): Promise<Gpus> {
+  const { gpuHoldMs: holdMs, gpuSharing } = settings;
+  const sharesAcrossProjects = gpuSharing === "all";
+  const broker = await life.start(
+    "broker of GPUs",
+    () => new GpuBroker({ source, matches, clock, log, holdMs, sharesAcrossProjects, onExcess }),
+    (started) => started.close(),
+  );
+  return { current: () => source.current(), broker };
 }
 
 function tellWalls({ level, gap }: StandingWalls, place: string, log: Log): void {

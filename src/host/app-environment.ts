@@ -12,7 +12,6 @@ export const ALLOWED = [
   "TZ",
   "TMPDIR",
   "LD_LIBRARY_PATH",
-  "CUDA_VISIBLE_DEVICES",
   "SSL_CERT_FILE",
   "SSL_CERT_DIR",
 ] as const;
@@ -36,11 +35,15 @@ export function withFolders(
   };
 }
 
+/** No process of an app uses a GPU that it was not granted. */
+export const NO_GPU_VARIABLES = { CUDA_VISIBLE_DEVICES: "" } as const;
+
+/** The variables of a process of an app, without a GPU whatever the host or the app says. */
 export function appEnvironment(host: NodeJS.ProcessEnv, app: Readonly<Record<string, string>>) {
   const environment: Record<string, string> = { LANG: "C.UTF-8", PYTHONUNBUFFERED: "1" };
   for (const name of ALLOWED) {
     const value = host[name];
     if (value !== undefined) environment[name] = value;
   }
-  return { ...environment, ...app };
+  return { ...environment, ...app, ...NO_GPU_VARIABLES };
 }

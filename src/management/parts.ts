@@ -18,6 +18,7 @@ import type { ExecutableCheck } from "../kit/files.ts";
 import type { SpanCounts } from "../kit/histograms.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { LiveStatus } from "../model/app.ts";
+import type { HeldGpu } from "../model/gpu.ts";
 import type { NodeDetails } from "../model/node.ts";
 import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
@@ -34,18 +35,6 @@ export type OwnNode = {
   /** How many apps it owns, and how many runs their replicas execute. */
   readonly apps: number;
   readonly runs: number;
-};
-
-/** A GPU, or a share of one, that was granted to an app. */
-export type HeldGpu = {
-  /** By its UUID. */
-  readonly gpu: string;
-  readonly app: string;
-  readonly projectId: string;
-  /** Null for a template. */
-  readonly replicaId: string | null;
-  /** Null for all of it. */
-  readonly memoryBytes: number | null;
 };
 
 /** The GPUs of this service's machine, who holds them, and those of the other nodes. */

@@ -58,6 +58,8 @@ export type HardwareConfig = {
   readonly memoryGb: number;
   readonly compute: readonly string[];
   readonly gpuCount: number;
+  /** Of each GPU; null for whole GPUs, absent from versions of before the key. */
+  readonly gpuMemoryGb?: number | null;
   readonly provider: string | null;
   readonly region: string | null;
 };

@@ -54,3 +54,14 @@ export type GpuGrant = {
   /** Its share of each GPU; null for all of it. */
   readonly memoryBytes: number | null;
 };
+
+/** A GPU, or a share of one, that a replica was granted. */
+export type HeldGpu = {
+  /** By its UUID. */
+  readonly gpu: string;
+  readonly app: string;
+  readonly projectId: string;
+  readonly replicaId: string | null;
+  /** Null for all of it. */
+  readonly memoryBytes: number | null;
+};

@@ -12,8 +12,13 @@ export type Outcome =
   /** `main.py` has no such function; `functions` are those it has, if known. */
   | { readonly kind: "no_function"; readonly functions?: readonly string[] }
   | Unsendable
-  /** The replica's process ended during the call; `isOutOfMemory`: it used up its memory or the host's. */
-  | { readonly kind: "died"; readonly detail: string; readonly isOutOfMemory?: true }
+  /** The replica's process ended during the call; `isOutOfMemory`: it used up its memory or the host's, `isOutOfGpuMemory`: more than its share of a GPU. */
+  | {
+      readonly kind: "died";
+      readonly detail: string;
+      readonly isOutOfMemory?: true;
+      readonly isOutOfGpuMemory?: true;
+    }
   | { readonly kind: "timed_out"; readonly afterMs: number }
   | { readonly kind: "cancelled" }
   /** The run's arguments are no longer stored: it could not begin. */
@@ -52,7 +57,13 @@ type Raised = {
 
 export type Refused = {
   readonly kind: "refused";
-  readonly code: "queue_full" | "queue_timeout" | "app_not_ready" | "draining" | "interrupted";
+  readonly code:
+    | "queue_full"
+    | "queue_timeout"
+    | "no_gpu_free"
+    | "app_not_ready"
+    | "draining"
+    | "interrupted";
   readonly message?: string;
   readonly retryAfterSeconds?: number;
 };

@@ -39,6 +39,7 @@ export type FleetReplica<C> = SlotReplica<C> & {
   usage(): Promise<Usage | null>;
   /** Why it has not started, if that is not the fault of its code; for people. */
   obstacle(): string | null;
+  readonly waitsForGpu: boolean;
   /** Orderly end: no new calls; the ones it holds run to their end, then the process exits. Killed if it does not. */
   stop(withinSeconds: number): void;
 };
@@ -52,6 +53,8 @@ export type ReplicaEvents<C> = {
   onOutcome(call: C, outcome: Outcome): void;
   /** A call handed ahead was given back before it began. */
   onWithdrawn(call: C): void;
+  /** It waits for a GPU no longer. */
+  onGranted(): void;
   /** The process is ending by itself; `onGone` follows. */
   onEnding(): void;
   /** Its pod or machine is about to end: it should be replaced before that. */

@@ -12,7 +12,10 @@ import { HeartbeatTimer } from "../engines/heartbeat.ts";
 import type { Capacity } from "./slots/capacity.ts";
 import { desiredReplicas, type Load } from "./slots/scale.ts";
 
-/** Counts the time in which at least one replica was ready: only that counts against a waiting call. */
+/**
+ * Counts the time in which at least one replica was ready, or waited for a GPU that others have: only that counts against a
+ * waiting call.
+ */
 export class ReadyClock {
   #countedMs = 0;
   #readySince: number | null = null;
@@ -66,6 +69,8 @@ export class CrashLoop {
   }
 }
 
+const WANTS_GPU = "it waits for a GPU";
+const BY_CALLS = { scalingMetric: "concurrency_utilization", scalingTarget: 100 } as const;
 const NOTHING_MEASURED = { callsPerSecond: 0, usedPercent: 0 };
 /** A machine that ends sooner after its app was ready may have been ended by the app. */
 const SETTLED_MS = 60_000;
@@ -95,6 +100,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #portInUse: number | null = null;
   /** Replicas whose machine is about to end. Each takes calls until its replacement is ready. */
   readonly #leaving = new Set<R>();
+  /** Why replicas were ended for the sake of others. */
+  readonly #evicted = new WeakMap<R, string>();
   /** No replica may start. */
   #isVacant = false;
   /** A replica is gone. */
@@ -130,6 +137,49 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Why the latest replica could not start, if none is ready. */
   get startFailure(): InitFailure | null {
     return this.ready.length === 0 ? this.#crashes.initFailure : null;
+  }
+
+  /** What a start waits for that has no GPU yet; null if none waits. */
+  gpuObstacle(): string | null {
+    for (const replica of this.replicas)
+      if (replica.waitsForGpu && !replica.isCondemned) return replica.obstacle() ?? WANTS_GPU;
+    return null;
+  }
+
+  /** So many replicas are kept whatever others need. */
+  get minReplicas(): number {
+    return this.#scaling.minReplicas;
+  }
+
+  /** Replicas that no call needs, and since when; no more than there are beyond those that are wanted. */
+  idle(): { readonly id: string; readonly sinceMs: number }[] {
+    const scaling = { ...this.#scaling, ...BY_CALLS };
+    const { calls } = this.#events.demand();
+    const wanted = desiredReplicas(scaling, { calls, ...NOTHING_MEASURED });
+    const surplus = [...this.replicas].filter((each) => this.#isLasting(each)).length - wanted;
+    return this.ready
+      .filter(({ calls }) => calls.size === 0)
+      .toSorted((one, other) => one.idleSince - other.idleSince)
+      .slice(0, Math.max(0, surplus))
+      .map(({ id, idleSince }) => ({ id, sinceMs: idleSince }));
+  }
+
+  /** Ends an idle replica because another app needs its GPU. False if it is needed after all. */
+  evict(id: string, forApp: string): boolean {
+    const isIdle = this.idle().some((each) => each.id === id);
+    const replica = isIdle && this.ready.find((each) => each.id === id);
+    if (!replica) return false;
+    const reason = `evicted for app ${forApp}`;
+    this.#evicted.set(replica, reason);
+    const text = `[millrace] this replica was ${reason}, which needs its GPU`;
+    this.#events.onLog(replica, { stream: "stderr", runId: null, text });
+    this.retire(replica);
+    return true;
+  }
+
+  /** Why a replica is being ended; null if it is not, or only for lack of calls. */
+  stopReason(replica: R): string | null {
+    return this.#evicted.get(replica) ?? null;
   }
 
   /** Why a call cannot be served now, and for how long. */
@@ -227,6 +277,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       onSingle: () => (this.#single = true),
       onOutcome: (call, outcome) => this.#events.onOutcome(call, outcome),
       onWithdrawn: (call) => this.#events.onReturned([call]),
+      onGranted: () => this.#noteReady(),
       onEnding: () => this.#withdraw(replica),
       onLeaving: () => this.#onLeaving(replica, startedAt),
       onSilence: (isSilent) => this.#onSilence(isSilent),
@@ -235,7 +286,13 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       onError: (error) => this.#events.onError(error),
     });
     this.replicas.add(replica);
+    this.#noteReady();
     this.#meter.start();
+  }
+
+  #noteReady(): void {
+    const waits = this.ready.length === 0 && this.gpuObstacle() !== null;
+    this.readyClock.set(this.ready.length > 0 || waits, this.#clock.monotonic());
   }
 
   #onReady(replica: R, functions: readonly FunctionSignature[]): void {
@@ -245,7 +302,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.#single ??= false;
     this.#setReady([...this.ready, replica]);
     this.#heartbeats.start();
-    this.readyClock.set(true, this.#clock.monotonic());
+    this.#noteReady();
     this.#events.onReady(functions);
     const [relieved] = this.#leaving.has(replica) ? [] : this.#leaving;
     if (relieved) this.retire(relieved);
@@ -315,6 +372,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       this.#meter.stop();
     }
     this.#withdraw(replica);
+    if (replica.waitsForGpu) this.#noteReady();
     const isFault = !replica.isCondemned && !this.#isStopping;
     const failure = isFault ? this.#failureToStart(replica, exit) : null;
     if (isFault) {
@@ -322,9 +380,15 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
       this.#crashes.record(startedAt, this.#clock.monotonic(), failure);
       this.#notePort(replica, exit.initFailure?.portInUse ?? null);
     }
-    this.#events.onReplicaGone(replica.id, { ...exit, initFailure: exit.initFailure ?? failure });
-    const { detail, isOutOfMemory } = exit;
-    const died: Outcome = { kind: "died", detail, ...(isOutOfMemory && { isOutOfMemory }) };
+    const told = this.#evicted.get(replica) ?? exit.detail;
+    this.#events.onReplicaGone(replica.id, {
+      ...exit,
+      detail: told,
+      initFailure: exit.initFailure ?? failure,
+    });
+    const { detail, isOutOfMemory, isOutOfGpuMemory } = exit;
+    const cause = { ...(isOutOfMemory && { isOutOfMemory }), ...(isOutOfGpuMemory && { isOutOfGpuMemory }) };
+    const died: Outcome = { kind: "died", detail, ...cause };
     for (const call of begun) this.#events.onOutcome(call, died);
     const { initFailure } = this.#crashes;
     if (isFault && initFailure && this.ready.length === 0) this.#events.onInitFailure(initFailure);
@@ -359,12 +423,18 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   #withdraw(replica: R): void {
     if (!this.ready.includes(replica)) return;
     this.#setReady(this.ready.filter((other) => other !== replica));
-    if (this.ready.length === 0) this.readyClock.set(false, this.#clock.monotonic());
+    if (this.ready.length === 0) this.#noteReady();
   }
 
   #stopIdle(surplus: number, now: number): void {
     const cooldownMs = this.#scaling.cooldownSeconds * 1000;
     let left = surplus;
+    // Starts that nothing needs must not take a GPU from others.
+    for (const replica of [...this.replicas].toReversed()) {
+      if (left === 0 || !replica.waitsForGpu) continue;
+      left -= 1;
+      if (!replica.isCondemned) this.retire(replica);
+    }
     // Youngest first: the balancer prefers the oldest.
     for (const replica of this.ready.toReversed()) {
       if (left === 0) return;

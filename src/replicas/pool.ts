@@ -1,6 +1,6 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { InitFailure } from "../engines/engine.ts";
+import { type InitFailure, lackOfGpu } from "../engines/engine.ts";
 import { type FleetCounts, type FleetEvents, type FleetReplica, newFleetCounts } from "./fleet-events.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Home } from "../engines/home.ts";
@@ -59,11 +59,13 @@ export class Pool {
   readonly #events: PoolEvents;
   /** A replica is ready, or none can be. */
   readonly #starts = new Condition();
+  readonly #maxQueueMs: number;
 
   constructor(config: AppConfig, parts: PoolParts) {
     const { clock, events, counts = newFleetCounts() } = parts;
     const { customRuntime } = config;
     this.#clock = clock;
+    this.#maxQueueMs = config.scaling.maxQueueSeconds * 1000;
     this.counts = counts;
     this.#events = events;
     this.fleet = new Fleet<Call, PoolReplica>(config.scaling, {
@@ -107,12 +109,24 @@ export class Pool {
 
   /** Waits until that many replicas are ready or the signal aborts; returns why if the app cannot start. */
   async started(count: number, signal: AbortSignal): Promise<InitFailure | null> {
-    while (this.readyCount < count && !signal.aborted && !this.slots.isClosing) {
-      const doomed = this.fleet.failure(this.#clock.monotonic());
-      if (doomed) return doomed.failure;
-      await this.#starts.wait(signal);
+    let isLate = false;
+    const late = this.#clock.every(this.#maxQueueMs, () => {
+      isLate = true;
+      this.#starts.notify();
+    });
+    try {
+      while (this.readyCount < count && !signal.aborted && !this.slots.isClosing) {
+        const doomed = this.fleet.failure(this.#clock.monotonic());
+        if (doomed) return doomed.failure;
+        // Nothing else limits how long a start may wait for a GPU.
+        const obstacle = isLate && this.readyCount === 0 ? this.fleet.gpuObstacle() : null;
+        if (obstacle !== null) return lackOfGpu(obstacle);
+        await this.#starts.wait(signal);
+      }
+      return null;
+    } finally {
+      late.cancel();
     }
-    return null;
   }
 
   /** Ends every replica after its calls, WebSockets at once; other calls wait until `fleet.occupy`. */

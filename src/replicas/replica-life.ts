@@ -16,6 +16,8 @@ const REPLICA_MOVES: Moves<ReplicaState, "ready" | "drain" | "leave"> = {
 /** How long the news of a process's end may come after the end of its connections, or before it. */
 export const LAST_WORDS_MS = 500;
 
+type LifeEvents = { onEnding(): void; onGranted(): void; onError(error: unknown): void };
+
 /** A replica's life from start to end, whichever way calls reach it. */
 export abstract class ReplicaLife<Process extends Started | StartedServer> {
   readonly id: string;
@@ -24,6 +26,8 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
   readonly calls = new CallTable();
   readyAt = 0;
   isCondemned = false;
+  /** It cannot start before it is granted its GPUs. */
+  waitsForGpu = false;
   idleSince = 0;
   headSince = 0;
   protected readonly clock: Clock;
@@ -33,13 +37,9 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
   protected silence: string | null = null;
   #state: ReplicaState = "starting";
   #deadline: Timer | null = null;
-  readonly #events: { onEnding(): void; onError(error: unknown): void };
+  readonly #events: LifeEvents;
 
-  protected constructor(
-    id: string,
-    clock: Clock,
-    events: { onEnding(): void; onError(error: unknown): void },
-  ) {
+  protected constructor(id: string, clock: Clock, events: LifeEvents) {
     this.id = id;
     this.startedAt = clock.now();
     this.clock = clock;
@@ -54,12 +54,20 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
     return this.#state === "starting" ? (this.process?.obstacle?.() ?? null) : null;
   }
 
-  /** Ties it to its process, and ends with the process. It fails if it is not ready after `initSeconds`. */
+  /** Ties it to its process, and ends with the process. It fails if it is not ready `initSeconds` after it has its GPUs. */
   bindTo(process: Process, initSeconds: number): void {
     this.process = process;
-    this.setDeadline(initSeconds, () => {
-      this.initFailure = { ...this.describeTimeout(initSeconds), isTimeout: true };
-      this.kill();
+    const begin = (): void =>
+      this.setDeadline(initSeconds, () => {
+        this.initFailure = { ...this.describeTimeout(initSeconds), isTimeout: true };
+        this.kill();
+      });
+    if (!process.granted) begin();
+    this.waitsForGpu = process.granted !== undefined;
+    void process.granted?.then(() => {
+      this.waitsForGpu = false;
+      if (this.#state === "starting") begin();
+      this.#events.onGranted();
     });
     this.#outlive(process).catch((error: unknown) => this.#events.onError(error));
   }

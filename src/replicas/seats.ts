@@ -37,7 +37,7 @@ export class Seats {
     this.#workload = workload;
     this.#keepMs = keepMs;
     this.#events = events;
-    this.#forks = workload.mayFork;
+    this.#forks = workload.mayFork && (engine.gpuHandling?.(workload).mayFork ?? true);
   }
 
   start(replica: ReplicaStart): Started {
@@ -55,9 +55,10 @@ export class Seats {
   }
 
   /** Starts the app's own server; each has a seat of its own. */
-  serve(events: OutputEvents): StartedServer {
+  serve(events: OutputEvents, replicaId: string): StartedServer {
     if (this.#isClosed) return NEVER_STARTED;
-    const server = this.#engine.serve(this.#workload, events);
+    const { tenancy } = this.#events;
+    const server = this.#engine.serve(this.#workload, { ...events, replicaId, ...(tenancy && { tenancy }) });
     this.#servers.add(server);
     void server.exited.then(() => this.#servers.delete(server));
     return server;

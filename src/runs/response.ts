@@ -109,6 +109,10 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "re
     case "no_function":
       return noSuchFunction(outcome.functions);
     case "died":
+      if (outcome.isOutOfGpuMemory)
+        return new AppError("out_of_gpu_memory", {
+          message: `The app's process was ended: ${outcome.detail}.`,
+        });
       return new AppError(outcome.isOutOfMemory ? "out_of_memory" : "app_crashed", {
         message: outcome.isOutOfMemory
           ? `The app's process ran out of memory: ${outcome.detail}.`

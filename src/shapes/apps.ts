@@ -15,6 +15,8 @@ export const APP = z.object({
   cpu: NUMERAL,
   memory: NUMERAL,
   gpuCount: NUMERAL,
+  /** Of each GPU, in GB; null for whole GPUs. */
+  gpuMemory: z.nullish(NUMERAL),
   cooldownPeriodSeconds: NUMERAL,
   minReplicaCount: NUMERAL,
   maxReplicaCount: NUMERAL,
@@ -66,6 +68,8 @@ export const CONTAINERS = z.array(
     region: z.nullable(z.string()),
     buildId: z.string(),
     isTerminating: z.boolean(),
+    /** Why it is being ended, if another app needs its place. */
+    stopReason: z.nullish(z.string()),
   }),
 );
 export type ContainerRecord = z.infer<typeof CONTAINERS>[number];

@@ -152,7 +152,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     network: config.deployment.network,
     containerRuntime: null,
     unixSockets: config.deployment.unixSockets,
-    cards: null,
+    gpus: null,
     graceMs: config.scaling.responseGracePeriodSeconds * 1000,
     server: config.customRuntime,
   };

@@ -1,5 +1,5 @@
 import { NO_GPUS, type GpuSource } from "../../src/host/gpus/source.ts";
-import type { HeldGpu } from "../../src/management/parts.ts";
+import type { HeldGpu } from "../../src/model/gpu.ts";
 import type { Gpu, GpuReading, MachineGpus } from "../../src/model/gpu.ts";
 
 const GB = 1e9;

@@ -46,7 +46,16 @@ export type CallOptions = {
 /** What a test may change in the service it starts. */
 export type TestServiceOptions = Pick<
   ServiceOptions,
-  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine" | "others" | "seats" | "gpus" | "grants"
+  | "webDir"
+  | "guideDir"
+  | "clock"
+  | "aroundStore"
+  | "engine"
+  | "others"
+  | "seats"
+  | "gpus"
+  | "grants"
+  | "openGrants"
 >;
 
 /**

@@ -62,6 +62,7 @@ async function startIn(host: Containers): Promise<unknown> {
       limits: { memoryBytes: null, cpus: null, cpuShare: 1 },
       runtime: null,
       hasNetwork: false,
+      gpus: [],
       port: null,
       input: null,
     },

@@ -41,9 +41,9 @@ _CODES = {
     Unauthorized: "unauthorized forbidden",
     NotFound: "not_found app_not_found function_not_found run_not_found payload_not_kept",
     InvalidArguments: "invalid_arguments",
-    AppFailed: "app_error result_not_json result_too_large app_crashed bad_app_response out_of_memory",
+    AppFailed: "app_error result_not_json result_too_large app_crashed bad_app_response out_of_memory out_of_gpu_memory",
     NotReady: "app_not_ready",
-    Busy: "too_many_requests queue_full queue_timeout draining interrupted storage_unavailable",
+    Busy: "too_many_requests queue_full queue_timeout no_gpu_free draining interrupted storage_unavailable",
     TimedOut: "timed_out",
     Cancelled: "cancelled",
 }

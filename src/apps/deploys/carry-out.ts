@@ -25,6 +25,7 @@ import type { BundlePatterns } from "../bundles/list-files.ts";
 import type { Candidate, Check } from "../versions/candidate.ts";
 import type { Catalog } from "../catalog.ts";
 import type { LiveApp } from "../versions/open-version.ts";
+import type { InitFailure } from "../../engines/engine.ts";
 import type { Room } from "../versions/traffic.ts";
 import type { BuildLog } from "./build-log.ts";
 import { inspectBuild } from "../builds/inspect.ts";
@@ -48,6 +49,15 @@ const ONE_AFTER_THE_OTHER =
 
 const contested = (port: number): string =>
   `TCP port ${port} is in use, perhaps by the server that runs now: that one ends before the new one is tried again, and calls wait meanwhile`;
+
+const SAME_GPUS =
+  "the GPUs of this machine have no room for the new version beside the one that runs now: that one ends first, and calls wait meanwhile";
+
+/** What another version of the app may have that a candidate needs; null if that is not why it failed. */
+function whatIsInTheWay({ portInUse, lacksGpu }: Pick<InitFailure, "portInUse" | "lacksGpu">): string | null {
+  if (lacksGpu) return SAME_GPUS;
+  return portInUse === undefined ? null : contested(portInUse);
+}
 
 const NO_PORT_WITHOUT_NETWORK =
   "network = false leaves a server no port to listen on: remove it, or offer functions in main.py instead of [runtime.custom]";
@@ -108,12 +118,14 @@ export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<Li
   try {
     candidate = parts.catalog.prepare(app, version);
     room = await parts.catalog.roomFor(candidate);
-    if (room.isTaken) log.say("check", ONE_AFTER_THE_OTHER);
+    if (room.taken !== null) log.say("check", room.taken === "gpus" ? SAME_GPUS : ONE_AFTER_THE_OTHER);
     await room.clear(signal);
-    if (deploy.source.kind === "zip") {
+    // Without a GPU that it could ever get, there is nothing to check.
+    if (deploy.source.kind === "zip" && parts.catalog.gpuRoom.never(config) === null) {
       let result = await check(candidate, deploy);
-      if (result.kind === "failed" && result.portInUse !== undefined && room.widen()) {
-        log.say("check", contested(result.portInUse));
+      const inTheWay = result.kind === "failed" ? whatIsInTheWay(result) : null;
+      if (result.kind === "failed" && inTheWay !== null && room.widen(result)) {
+        log.say("check", inTheWay);
         await room.clear(signal);
         candidate = parts.catalog.prepare(app, version);
         result = await check(candidate, deploy);
@@ -171,17 +183,20 @@ async function unpack(deploy: Omit<Deploy, "app" | "registryAuth" | "onSwitch">,
   return { bundleDir, noMain };
 }
 
-type Asking = Pick<Deploy, "payload" | "log">;
+type Asking = Pick<Deploy, "payload" | "log"> & { readonly app: Pick<App, "projectId" | "name"> };
 
 /** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
-function readConfig({ payload, log }: Asking, bundleDir: string, parts: CarryOutParts): AppConfig {
+function readConfig({ payload, log, app }: Asking, bundleDir: string, parts: CarryOutParts): AppConfig {
   const { config, warnings } = loadAppConfig(bundleDir, { payload, host: THIS_HOST });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
     throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);
   const gap = unkept(config.deployment.network, parts.network);
-  for (const warning of gap ? [...warnings, gap.message] : warnings)
-    log.say("extract", `warning: ${warning}`, "stderr");
+  const { gpuRoom } = parts.catalog;
+  const told = [...warnings, ...gpuRoom.warnings(config), ...(gap ? [gap.message] : [])];
+  for (const warning of told) log.say("extract", `warning: ${warning}`, "stderr");
   if (gap?.isRefused) throw new DeployFailure("build_failure", `${gap.message}; ${ACCEPT_UNENFORCED}`);
+  const excess = gpuRoom.refusal(app, config);
+  if (excess !== null) throw new DeployFailure("build_failure", excess);
   return config;
 }
 
@@ -310,7 +325,7 @@ export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Prom
   const payload = { name };
   try {
     const { bundleDir, noMain } = await unpack({ buildId, payload, source, log, signal }, parts.dataDir);
-    const config = readConfig({ payload, log }, bundleDir, parts);
+    const config = readConfig({ payload, log, app: { projectId, name } }, bundleDir, parts);
     if (noMain !== null && config.customRuntime === null) return { plan: [], warnings, problems: [noMain] };
     const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, checksSyntax };
     const { plan, problems } = await inspectBuild(input);

@@ -1,6 +1,7 @@
 import type { App, FunctionSignature, SecretMap, Version } from "../../model/app.ts";
 import type { StorageFolders } from "../../host/storage/folders.ts";
 import type { Clock } from "../../kit/clock.ts";
+import { randomName } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
 import type { Engine, InitFailure, Workload } from "../../engines/engine.ts";
@@ -42,6 +43,8 @@ export class OpenVersion {
   #isServing = false;
   /** Whether its server has a port that another version of the app could not get. */
   isInTheWay = false;
+  /** Its replicas end so that a version that needs their GPUs can start. */
+  makesRoom = false;
   /** Monotonic milliseconds, of when it was last given something to do. */
   usedAt: number;
 
@@ -58,6 +61,14 @@ export class OpenVersion {
       onFault: (fault) => this.#tellKilled(ofTemplate, { fault }),
       onSilence: (silence) => this.#tellKilled(ofTemplate, { silence }),
       onError: (error) => this.#tellError(where, error),
+      tenancy: {
+        // A version may be open twice, while its replicas are replaced.
+        key: `${version.id}/${randomName(6)}`,
+        app: app.name,
+        minReplicas: () => this.pool.fleet.minReplicas,
+        idle: () => this.pool.fleet.idle(),
+        evict: (id, forApp) => this.pool.fleet.evict(id, forApp),
+      },
     });
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };
     const events = this.#events(where, version);
@@ -78,7 +89,7 @@ export class OpenVersion {
   /** Whether that version could not start beside its replica: the server of this one has a port that it needs. */
   excludes({ config }: Version): boolean {
     const { customRuntime } = this.version.config;
-    if (this.isInTheWay) return true;
+    if (this.isInTheWay || this.makesRoom) return true;
     return this.pool.fleet.isSingle && config.customRuntime?.port === customRuntime?.port;
   }
 

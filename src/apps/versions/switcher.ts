@@ -3,6 +3,7 @@ import type { App, ScalingOverrides, Version } from "../../model/app.ts";
 import { newFleetCounts } from "../../replicas/fleet-events.ts";
 import type { Candidate } from "./candidate.ts";
 import type { AppHolder } from "../../store/nodes/app-owners.ts";
+import type { GpuRoom } from "./gpu-room.ts";
 import { type LiveApp, type OpenParts, OpenVersion } from "./open-version.ts";
 import { type Registry, Room, Traffic } from "./traffic.ts";
 import type { Turns } from "../../kit/concurrency.ts";
@@ -14,6 +15,7 @@ export type SwitcherParts = OpenParts & {
   /** Says whether this service may change an app; null if it is the only service. */
   readonly holderOf: (appNumber: number) => AppHolder | null;
   readonly registry: Registry;
+  readonly gpuRoom: GpuRoom;
   /** Of changes to one app: each change of what it serves takes one. */
   readonly turns: Turns<number>;
 };
@@ -112,7 +114,7 @@ export class Switcher {
 
   /** Does that while nothing is in the way of a version that is to start. */
   async #inRoomOf(open: OpenVersion, traffic: Traffic, act: (room: Room) => Promise<LiveApp>) {
-    const room = new Room(open, traffic);
+    const room = new Room(open, traffic, this.#parts.gpuRoom);
     try {
       // The calls under way have their own time limit.
       await room.clear(new AbortController().signal);
@@ -175,7 +177,8 @@ export class Switcher {
     // Its own time limit ends this.
     const { signal } = new AbortController();
     let failure = await open.warm(1, signal);
-    if (failure?.portInUse !== undefined && room.widen()) {
+    const isInTheWay = failure?.portInUse !== undefined || failure?.lacksGpu;
+    if (failure && isInTheWay && room.widen(failure)) {
       await room.clear(signal);
       open.pool.fleet.noteHealth();
       failure = await open.warm(1, signal);

@@ -1,5 +1,7 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { FleetCounts } from "../../replicas/fleet-events.ts";
+import type { InitFailure } from "../../engines/engine.ts";
+import type { GpuRoom } from "./gpu-room.ts";
 import type { LiveApp, OpenVersion } from "./open-version.ts";
 import type { App, LiveStatus } from "../../model/app.ts";
 
@@ -161,20 +163,30 @@ export class Registry {
   }
 }
 
-/** The ports in a server's code: rivals that have them end first, and their calls wait from `clear` to `leave`. */
+/**
+ * What a version needs and others of its app have: the port in a server's code, or GPUs. Rivals that have it end first, and
+ * their calls wait from `clear` to `leave`.
+ */
 export class Room {
   readonly #next: OpenVersion;
   readonly #traffic: Traffic | undefined;
+  readonly #gpuRoom: GpuRoom;
   #rivals: readonly OpenVersion[];
+  /** Those whose GPUs are needed. */
+  readonly #donors: OpenVersion[] = [];
 
-  constructor(next: OpenVersion, traffic: Traffic | undefined) {
+  constructor(next: OpenVersion, traffic: Traffic | undefined, gpuRoom: GpuRoom) {
     this.#next = next;
     this.#traffic = traffic;
+    this.#gpuRoom = gpuRoom;
     this.#rivals = traffic?.rivalsOf(next) ?? [];
+    if (!gpuRoom.fitsBeside(next, this.#others())) this.#needGpus();
   }
 
-  get isTaken(): boolean {
-    return this.#rivals.length > 0;
+  /** What others have that it needs; null if it can start beside them. */
+  get taken(): "port" | "gpus" | null {
+    if (this.#donors.length > 0) return "gpus";
+    return this.#rivals.length > 0 ? "port" : null;
   }
 
   /** Ends what is in the way, after the calls it holds; rejects with the signal's reason. */
@@ -183,8 +195,9 @@ export class Room {
     signal.throwIfAborted();
   }
 
-  /** A port was in use: whether a version of the same app may be what is in the way. If so, `clear` ends it too. */
-  widen(): boolean {
+  /** It could not start: whether a version of the same app may be what is in the way. If so, `clear` ends it too. */
+  widen({ lacksGpu }: Pick<InitFailure, "lacksGpu">): boolean {
+    if (lacksGpu) return this.#needGpus();
     if (!this.#traffic?.contest(this.#next)) return false;
     this.#rivals = this.#traffic.rivalsOf(this.#next);
     return true;
@@ -192,7 +205,23 @@ export class Room {
 
   /** What was ended may start again, if it still has calls. */
   leave(): void {
+    for (const donor of this.#donors) donor.makesRoom = false;
     for (const { pool } of this.#rivals) pool.fleet.occupy();
+  }
+
+  /** False if no other version has GPUs that it could leave. */
+  #needGpus(): boolean {
+    const donors = this.#others().filter(
+      (other) => !other.makesRoom && other.isBusy && this.#gpuRoom.hasGpus(other),
+    );
+    for (const donor of donors) donor.makesRoom = true;
+    this.#donors.push(...donors);
+    this.#rivals = this.#traffic?.rivalsOf(this.#next) ?? [];
+    return donors.length > 0;
+  }
+
+  #others(): OpenVersion[] {
+    return this.#traffic?.all().filter((other) => other !== this.#next) ?? [];
   }
 }
 

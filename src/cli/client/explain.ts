@@ -48,6 +48,9 @@ const HINTS: Readonly<Record<string, (site: Site, app: string, runId?: string) =
   result_not_json: logsOf,
   app_crashed: logsOf,
   out_of_memory: logsOf,
+  out_of_gpu_memory: (_, app) =>
+    `set a larger hardware.gpu_memory, then millrace deploy; see millrace logs ${app}`,
+  no_gpu_free: () => "millrace hardware shows the GPUs",
   bad_app_response: logsOf,
   app_not_ready: (_, app) => `see millrace logs ${app}, fix the app, then millrace deploy`,
   invalid_webhook: () => "to allow a private address, set MILLRACE_WEBHOOK_ALLOW where the service runs",

@@ -19,10 +19,13 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
   ),
   compute: key("hardware.compute", "compute", compute, "CPU").describe(
-    "What the app runs on, in order of preference. Pods get a machine with one of these GPUs. As processes of a host, replicas see all its GPUs; a build warns if none of these is among them.",
+    "What the app runs on, in order of preference. Each replica is granted GPUs of the first of these models that can serve it, and pods get a machine with one of them; ANY takes every model. On a host without a GPU the app runs on the CPU, and a build warns.",
   ),
   gpuCount: key("hardware.gpu_count", "gpuCount", integer(0, 64), defaultGpuCount).describe(
-    "GPUs per replica, which pods and actors request. Without effect on one host. Default: 1 if `compute` begins with a GPU, else 0.",
+    "GPUs per replica, all of one model. A replica starts when that many are free. Default: 1 if `compute` begins with a GPU, else 0.",
+  ),
+  gpuMemoryGb: key("hardware.gpu_memory", "gpuMemory", optional(decimal(0.1, 16_384))).describe(
+    "Memory that a replica needs of each of its GPUs, in GB: replicas share a GPU as long as all fit. Not set: whole GPUs. Pods and actors get whole GPUs either way.",
   ),
   provider: key("hardware.provider", "provider", optional(line(64))).describe(
     "Stored and shown, but without effect.",

@@ -302,7 +302,7 @@ export function buildWorkload({ buildId, projectId, bundle, memoryBytes, ...wish
     limits: { memoryBytes: Math.max(memoryBytes ?? 0, LEAST_MEMORY_BYTES), cpus: null, cpuShare: 1 },
     network: "egress",
     unixSockets: false,
-    cards: null,
+    gpus: null,
     graceMs: 0,
     server: null,
   };

@@ -5,7 +5,8 @@ import type { ContainerTool } from "../../host/containers/container-tool.ts";
 import { startContainer } from "../../host/containers/start-container.ts";
 import type { ContainerStart, Mount, StartedContainer } from "../../host/containers/start-container.ts";
 import { describeRunOut, type FolderName } from "../../host/limits/limits.ts";
-import { describeExit, type Exit, type Workload, refused, ended } from "../engine.ts";
+import { describeExit, type Exit, type ReplicaGpus, type Workload, refused, ended } from "../engine.ts";
+import { NO_GPU_VARIABLES } from "../../host/app-environment.ts";
 import { unkeptByContainers } from "../../host/walls/network.ts";
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import { pause } from "../../kit/clock.ts";
@@ -18,7 +19,11 @@ export type ContainerHost = ProcessHost & { readonly containers: Containers };
 type ContainerParts = Pick<ContainerStart, "program" | "args" | "port" | "input"> & {
   readonly variables: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
+  readonly gpus?: ReplicaGpus | undefined;
 };
+
+/** The container tool would bring every GPU in for an app that names them itself. */
+const NO_GPU = { ...NO_GPU_VARIABLES, NVIDIA_VISIBLE_DEVICES: "void" };
 
 /** Where a container has its project's storage, and its temporary files. */
 const STORAGE = "/persistent-storage";
@@ -48,7 +53,7 @@ export type AppContainer = {
 export async function startAppContainer(
   host: ContainerHost,
   workload: Workload,
-  parts: ContainerParts,
+  { gpus, ...parts }: ContainerParts,
   events: OutputEvents,
 ): Promise<AppContainer | Exit> {
   const { containers, dataDir, storage, limits, clock } = host;
@@ -73,7 +78,10 @@ export async function startAppContainer(
       HF_HOME: `${STORAGE}/.cache/huggingface`,
       ...parts.variables,
       PERSISTENT_STORAGE: STORAGE,
+      ...(gpus ? gpus.variables : NO_GPU),
     },
+    // Those that are made up for tests have no device.
+    gpus: gpus?.grant.gpus.filter(({ nodes }) => nodes.length > 0).map(({ uuid }) => uuid) ?? [],
     mounts: [{ from: folders.storage, to: STORAGE }, { from: scratch, to: SCRATCH }, ...parts.mounts],
     user,
     limits: workload.limits,

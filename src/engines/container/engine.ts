@@ -1,5 +1,5 @@
 import { type Containers, readImageRecord } from "../../host/containers/containers.ts";
-import type { Engine, ServerCommand, StartedServer, Workload } from "../engine.ts";
+import type { Engine, ServerCommand, ServerOwner, StartedServer, Workload } from "../engine.ts";
 import { foldersOf, type ProcessHost } from "../local/host.ts";
 import { withPortVariable } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
@@ -7,7 +7,6 @@ import { IdleTemplates } from "../templates/template-line.ts";
 import { templateSeats } from "../templates/seat.ts";
 import { type ContainerHost, startAppContainer } from "./app-container.ts";
 import { spawnContainer } from "./spawn-container.ts";
-import type { OutputEvents } from "../log-lines.ts";
 
 const ON_LOOPBACK =
   "its server listens on 127.0.0.1 inside its container, where it cannot be reached; have it listen on 0.0.0.0";
@@ -25,9 +24,14 @@ export function containerEngine(host: ProcessHost, containers: Containers, proce
       const open = templateSeats({ ...host, idle, spawn: spawnContainer(own, home) });
       return open(workload, keepMs, home, owner);
     },
-    serve: (workload, events) => {
-      if (!workload.server || !isOurs(workload)) return processes.serve(workload, events);
-      return serveContainer(own, workload, workload.server, events);
+    // The devices of a container are decided when it is made.
+    gpuHandling: (workload) => {
+      if (isOurs(workload)) return { mayFork: false, hidesOthers: true };
+      return processes.gpuHandling?.(workload) ?? { mayFork: true, hidesOthers: false };
+    },
+    serve: (workload, owner) => {
+      if (!workload.server || !isOurs(workload)) return processes.serve(workload, owner);
+      return serveContainer(own, workload, workload.server, owner);
     },
   };
 }
@@ -37,13 +41,14 @@ function serveContainer(
   host: ContainerHost,
   workload: Workload,
   { entrypoint, port: inside }: ServerCommand,
-  events: OutputEvents,
+  owner: ServerOwner,
 ): StartedServer {
   return startServer(host.ports, async (outside) => {
     const [program = null, ...args] = withPortVariable(entrypoint, inside);
     const variables = { ...workload.variables, PORT: String(inside) };
-    const parts = { program, args, port: { outside, inside }, input: null, mounts: [], variables };
-    const started = await startAppContainer(host, workload, parts, events);
+    const { gpus } = owner;
+    const parts = { program, args, port: { outside, inside }, input: null, mounts: [], variables, gpus };
+    const started = await startAppContainer(host, workload, parts, owner);
     if (!("container" in started)) return started;
     const { container, exited } = started;
     return {

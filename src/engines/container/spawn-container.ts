@@ -19,7 +19,7 @@ const START = `import sys; sys.path[:1] = [${JSON.stringify(HARNESS)}]; from mil
 /** Starts templates and replicas in containers of their app's image; each has a socket of its own to the service. */
 export function spawnContainer(host: ContainerHost, home: Home): Spawn {
   return (start, _clock, events) => {
-    const { limits, workload, folders, tickets } = start;
+    const { limits, workload, folders, tickets, gpus } = start;
     const pids = hostPids(() => app?.top ?? 0);
     let app: AppContainer | null = null;
     let isKilled = false;
@@ -40,6 +40,7 @@ export function spawnContainer(host: ContainerHost, home: Home): Spawn {
             { from: path.dirname(door.address), to: DOOR, isReadOnly: true },
           ],
           variables: workload.variables,
+          gpus,
         },
         events,
       );
@@ -68,6 +69,7 @@ export function spawnContainer(host: ContainerHost, home: Home): Spawn {
         isKilled = true;
         app?.container.end();
       },
+      hostPid: pids,
       vitals: (pid) => look(pid, (agent, known) => agent.questions.vitals(known)),
       usage: async (pid) => await look(pid, (agent, known) => agent.questions.usage(known)),
       residentBytes: async () => (await app?.watch?.questions.usage(0))?.residentBytes ?? 0,

@@ -184,7 +184,7 @@ for name in os.listdir("${PYTHON_DIR}"):
     imagePullPolicy: "IfNotPresent",
     command: ["python3", "-I", "-c", copy],
     ...EXPLAINED,
-    resources: resourcesOf(parts, { ...workload, cards: null }),
+    resources: resourcesOf(parts, { ...workload, gpus: null }),
     securityContext: WALLS,
     volumeMounts: [{ name: "agent", mountPath: AGENT_DIR }],
   };
@@ -196,13 +196,13 @@ function workerImage({ image, python }: PodParts, workload: Workload): string {
 }
 
 /** Limits are what the app asks for; requests are a part of that, so that idle apps leave room for others. */
-function resourcesOf({ replicasPerSeat }: PodParts, { limits, cards }: Workload): object {
+function resourcesOf({ replicasPerSeat }: PodParts, { limits, gpus: wish }: Workload): object {
   const { memoryBytes, cpus, cpuShare } = limits;
   const millis = (amount: number): string =>
     `${Math.max(LEAST_CPU_MILLIS, Math.round(amount * replicasPerSeat * 1000))}m`;
   const bytes = (amount: number): string =>
     String(Math.max(LEAST_MEMORY_BYTES, Math.round(amount * replicasPerSeat)));
-  const gpus = cards && { "nvidia.com/gpu": String(cards.count * replicasPerSeat) };
+  const gpus = wish && { "nvidia.com/gpu": String(wish.count * replicasPerSeat) };
   return {
     limits: {
       ...(cpus !== null && { cpu: millis(cpus) }),
@@ -236,16 +236,16 @@ function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): ob
 }
 
 /** Machines with one of its GPUs, and its sandbox. */
-function placementOf({ cards, containerRuntime }: Workload, { spec }: PodOverrides): object {
+function placementOf({ gpus, containerRuntime }: Workload, { spec }: PodOverrides): object {
   const runtimeClassName = containerRuntime && RUNTIME_CLASSES[containerRuntime];
-  const values = cards?.names.map(labelValue);
+  const values = gpus?.models.map(labelValue);
   const nodeSelectorTerms = [{ matchExpressions: [{ key: COMPUTE, operator: "In", values }] }];
   const machines = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
   const tolerations = (spec["tolerations"] as unknown[] | undefined) ?? [];
-  const forCards = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
+  const forGpus = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
   return {
     ...(runtimeClassName !== null && { runtimeClassName }),
-    ...(cards && { affinity: { nodeAffinity: machines }, tolerations: [...tolerations, forCards] }),
+    ...(gpus && { affinity: { nodeAffinity: machines }, tolerations: [...tolerations, forGpus] }),
   };
 }
 

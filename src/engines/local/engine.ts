@@ -1,5 +1,5 @@
 import { STOPPED, cannotStart } from "../engine.ts";
-import type { Engine, InitFailure, StartedServer, Workload } from "../engine.ts";
+import type { Engine, InitFailure, ServerOwner, StartedServer, Workload } from "../engine.ts";
 import { withPort } from "../server/ports.ts";
 import { startServer } from "../server/start-server.ts";
 import { IdleTemplates } from "../templates/template-line.ts";
@@ -9,7 +9,6 @@ import { type Spawn, spawnPython } from "./spawn.ts";
 import { heldStart, startHeld } from "./start-held.ts";
 import { appPython, type AppPython, missingPython } from "../../host/app-python.ts";
 import { unkept } from "../../host/walls/network.ts";
-import type { OutputEvents } from "../log-lines.ts";
 
 const PYTHON_NAMES = new Set(["python", "python3"]);
 
@@ -19,12 +18,17 @@ export function processEngine(host: ProcessHost, spawn: Spawn = spawnPython): En
   return {
     name: "process",
     open: templateSeats({ ...host, idle: new IdleTemplates(), spawn, interpreterOf }),
-    serve: (workload, events) => serveProcess(host, workload, events),
+    // Without namespaces, the device files of a process are decided at its start.
+    gpuHandling: () => ({
+      mayFork: host.level !== "landlock" && host.level !== "process",
+      hidesOthers: host.level !== null && host.level !== "process",
+    }),
+    serve: (workload, owner) => serveProcess(host, workload, owner),
   };
 }
 
 /** An app's own server as a process of this machine, on a port of its own. */
-function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvents): StartedServer {
+function serveProcess(host: ProcessHost, workload: Workload, owner: ServerOwner): StartedServer {
   const { server: command } = workload;
   if (!command) throw new Error("the app has no server of its own");
   return startServer(host.ports, async (port, isKilled) => {
@@ -33,7 +37,7 @@ function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvent
     if (isKilled()) return STOPPED;
     const [program = "", ...args] = withPort(command.entrypoint, command.port, port);
     const started = startHeld(
-      heldStart(host, workload, python),
+      heldStart(host, workload, python, owner.gpus),
       {
         // The host may have Python under another name, and the app's own version matters.
         program: PYTHON_NAMES.has(program) ? python.program : program,
@@ -43,7 +47,7 @@ function serveProcess(host: ProcessHost, workload: Workload, events: OutputEvent
         server: { own: port, declared: command.port },
       },
       host.clock,
-      events,
+      owner,
     );
     if (!("agent" in started)) return started;
     const { agent, exited } = started;

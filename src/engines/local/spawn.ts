@@ -101,6 +101,7 @@ export function deferred(
     usage: async (pid) => (await begun()?.usage(pid)) ?? null,
     obstacle: () => begun()?.obstacle?.() ?? null,
     confine: (pid) => begun()?.confine?.(pid) ?? null,
+    hostPid: (pid) => begun()?.hostPid?.(pid) ?? pid,
     judge: (exit) => begun()?.judge?.(exit) ?? exit,
     holdFork: (ticket) => begun()?.holdFork?.(ticket) ?? null,
     explain: async (exit) => (await begun()?.explain?.(exit)) ?? exit,

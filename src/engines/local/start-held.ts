@@ -5,7 +5,7 @@ import { networkFields, networkVariables, type ServerPorts } from "../../host/wa
 import { makeScratch, removeScratch } from "../../host/walls/scratch.ts";
 import type { AppWalls, WalledHost } from "../../host/walls/walls.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { describeExit, type Exit, type Workload, ended, cannotStart } from "../engine.ts";
+import { describeExit, type Exit, type ReplicaGpus, type Workload, ended, cannotStart } from "../engine.ts";
 import { LAST_LINES_MS, readOutput, type OutputEvents } from "../log-lines.ts";
 import { type Agent, type AgentExit, startAgent } from "./agent.ts";
 import { foldersOf, type ProcessHost, whatIsMissing, type WorkloadFolders } from "./host.ts";
@@ -19,15 +19,20 @@ export type HeldStart = {
   readonly folders: WorkloadFolders;
   readonly walls: (AppWalls & Pick<WalledHost, "user">) | null;
   readonly limits: AppLimits | null;
-  /** The device files of all GPUs that the service may grant, and of those that it starts with. */
-  readonly gpus?: { readonly all: readonly string[]; readonly nodes: readonly string[] } | undefined;
+  /** Those of its first replica, if it is a template. */
+  readonly gpus?: Omit<ReplicaGpus, "grant"> | undefined;
 };
 
-export function heldStart(host: ProcessHost, workload: Workload, python: AppPython): HeldStart {
+export function heldStart(
+  host: ProcessHost,
+  workload: Workload,
+  python: AppPython,
+  gpus?: ReplicaGpus,
+): HeldStart {
   const { python: agentPython, dataDir, level, reads = [], network, storage, limits = null } = host;
   const user = storage.userOf(workload.projectId);
   const walls = level && { level, dataDir, reads, network, user };
-  return { agentPython, python, workload, folders: foldersOf(workload, dataDir), walls, limits };
+  return { agentPython, python, workload, folders: foldersOf(workload, dataDir), walls, limits, gpus };
 }
 
 /** The parts of a plan that differ between the processes of an app. */
@@ -106,7 +111,7 @@ function planOf(
     program,
     args,
     cwd: folders.bundle,
-    env: { ...appEnvironment(process.env, variables), ...fixed },
+    env: { ...appEnvironment(process.env, variables), ...gpus?.variables, ...fixed },
     ...told,
     walls: behind,
     gpus: gpus ? { all: gpus.all, granted: gpus.nodes } : null,

@@ -58,14 +58,14 @@ const UNNAMED_SHARE = 0.25;
 
 /** What an actor reserves for all its replicas: Ray places by that, and does not enforce it. */
 export function needsOf(
-  { limits, cards }: Pick<Workload, "limits" | "cards">,
+  { limits, gpus }: Pick<Workload, "limits" | "gpus">,
   { replicasPerSeat, rayResources }: Pick<Settings, "replicasPerSeat" | "rayResources">,
 ): Needs {
   const { cpus, cpuShare, memoryBytes } = limits;
   const each: Needs = {
     CPU: cpus ?? cpuShare * UNNAMED_SHARE,
     ...(memoryBytes !== null && { memory: memoryBytes }),
-    ...(cards && { GPU: cards.count }),
+    ...(gpus && { GPU: gpus.count }),
     ...rayResources,
   };
   return Object.fromEntries(Object.entries(each).map(([name, amount]) => [name, amount * replicasPerSeat]));

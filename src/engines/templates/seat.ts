@@ -1,6 +1,15 @@
 import { type AppPython, PYTHON_ELSEWHERE } from "../../host/app-python.ts";
 import { STOPPED } from "../engine.ts";
-import type { Engine, Exit, InitFailure, Seat, SeatOwner, Workload } from "../engine.ts";
+import type {
+  Engine,
+  Exit,
+  InitFailure,
+  ReplicaGpus,
+  ReplicaStart,
+  Seat,
+  SeatOwner,
+  Workload,
+} from "../engine.ts";
 import type { Home } from "../home.ts";
 import { LogSockets } from "../log-lines.ts";
 import type { ProcessHost } from "../local/host.ts";
@@ -25,33 +34,43 @@ function openSeat(parts: SeatParts, workload: Workload, keepMs: number, home: Ho
   const { clock, idle } = parts;
   let process: StartedProcess | null = null;
   let line: TemplateLine | null = null;
-  const spawn = (tickets: Tickets): StartedProcess => {
+  let keptMs = keepMs;
+  const spawn = (tickets: Tickets, gpus: ReplicaGpus | undefined): StartedProcess => {
     const start = (python: AppPython) =>
-      parts.spawn({ ...heldStart(parts, workload, python), address: home.address, tickets }, clock, owner);
+      parts.spawn(
+        { ...heldStart(parts, workload, python, gpus), address: home.address, tickets },
+        clock,
+        owner,
+      );
     const python = parts.interpreterOf?.(workload) ?? PYTHON_ELSEWHERE;
     process = "program" in python ? start(python) : startLater(python, start);
     void process.exited.then(() => owner.onEnded());
     return process;
   };
-  const newLine = (replica: string): TemplateLine => {
+  const newLine = ({ id, ticket: own, gpus }: ReplicaStart): TemplateLine => {
     const logs = new LogSockets(workload.projectId, owner);
     const ticket = home.expect((kind, socket, pid) => {
       if (kind === "template") made.template.attach(socket, pid);
       else if (!logs.take(kind, socket)) socket.destroy();
     });
-    const started = spawn({ template: ticket, replica });
+    const started = spawn({ template: ticket, replica: own }, gpus);
     void started.exited.then(({ isLeft }) => logs.close(isLeft ? null : clock));
     const onReady = (): void => home.forget(ticket);
-    const made: TemplateLine = new TemplateLine(started, clock, idle, keepMs, { ...owner, onReady });
+    const events = { ...owner, onReady };
+    const grantee = gpus ? id : null;
+    const made: TemplateLine = new TemplateLine(started, clock, idle, keptMs, events, grantee);
     return made;
   };
   return {
     start(replica) {
-      if (!workload.mayFork) return spawn({ replica: replica.ticket });
-      line ??= newLine(replica.ticket);
+      if (!workload.mayFork) return spawn({ replica: replica.ticket }, replica.gpus);
+      line ??= newLine(replica);
       return line.start(replica);
     },
-    keepFor: (ms) => line?.keepFor(ms),
+    keepFor: (ms) => {
+      keptMs = ms;
+      line?.keepFor(ms);
+    },
     leave: () => line?.detach(),
     async close() {
       line?.stop();

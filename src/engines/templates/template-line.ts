@@ -1,6 +1,6 @@
 import { totalmem } from "node:os";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { type Exit, type ReplicaStart, type SeatOwner, type Started, STOPPED } from "../engine.ts";
+import { ended, type Exit, type ReplicaStart, type SeatOwner, type Started, STOPPED } from "../engine.ts";
 import { limited } from "../local/limited.ts";
 import { deferred, over, type StartedProcess } from "../local/spawn.ts";
 import { Template } from "./template.ts";
@@ -58,6 +58,8 @@ type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): void };
 export class TemplateLine {
   readonly template: Template;
   readonly #process: StartedProcess;
+  /** The replica with whose GPUs it imports, and whose process it may become; null without GPUs. */
+  readonly #grantee: string | null;
   readonly #clock: Clock;
   readonly #idle: IdleTemplates;
   readonly #events: LineEvents;
@@ -69,16 +71,20 @@ export class TemplateLine {
   /** Replicas that the template was asked to fork, while their processes live. */
   readonly #forked = new Map<string, Waiting>();
   #retireTimer: Timer | null = null;
+  /** The device files of its forks are visible to it. */
+  #shown = Promise.resolve();
 
-  /** `process` imports the app. It is kept for `keepMs` without a replica, if there is memory for it. */
+  /** `process` imports the app, with the GPUs of the replica `grantee` if it is given any. It is kept for `keepMs` without a replica, if there is memory for it. */
   constructor(
     process: StartedProcess,
     clock: Clock,
     idle: IdleTemplates,
     keepMs: number,
     events: LineEvents,
+    grantee: string | null = null,
   ) {
     this.#process = process;
+    this.#grantee = grantee;
     this.#clock = clock;
     this.#idle = idle;
     this.#keepMs = keepMs;
@@ -111,7 +117,7 @@ export class TemplateLine {
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
     const { started, waiting } = this.#prepare(replica);
-    if (this.#phase === "forking") this.#fork(waiting);
+    if (this.#phase === "forking") this.#prepareFork(waiting);
     else this.#waiting.push(waiting);
     return started;
   }
@@ -144,11 +150,13 @@ export class TemplateLine {
       isKilled: () => isKilled,
     };
     const giveUp = (): void => {
-      if (!this.#waiting.includes(waiting)) return;
-      this.#waiting = this.#waiting.filter((other) => other !== waiting);
+      if (!this.#remove(waiting)) return;
       resolve(STOPPED);
-      // No replica waits for the import any more.
-      if (this.#waiting.length === 0) this.#end();
+      if (this.#phase === "forking") return this.#rest();
+      // No replica waits for the import any more, or the import may use GPUs that another replica is given next.
+      if (this.#waiting.length > 0 && replica.id !== this.#grantee) return;
+      this.#end();
+      for (const other of this.#take()) other.begin(this.#events.elsewhere(other.replica));
     };
     const kill = (): void => {
       isKilled = true;
@@ -157,24 +165,64 @@ export class TemplateLine {
     };
     const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
     const { leaving } = this.#process;
+    const gone = exited.then(async () => {
+      if (begun) await begun.gone;
+      else if (replica.id === this.#grantee) await this.#process.exited;
+    });
     const started = deferred(() => begun, { exited, kill, ...(leaving && { leaving }) });
-    return { started: { ...started, obstacle }, waiting };
+    return { started: { ...started, obstacle, gone }, waiting };
   }
 
   #startForking(): void {
     // One that is being ended may still say that it is ready.
     if (this.#phase === "importing") this.#phase = "forking";
-    for (const waiting of this.#take()) this.#fork(waiting);
+    for (const waiting of this.#take()) this.#prepareFork(waiting);
+  }
+
+  /** A fork can open the device files of its GPUs only after they are visible to the template. */
+  #prepareFork(waiting: Waiting): void {
+    if (!waiting.replica.gpus || !this.#process.showGpus) return this.#fork(waiting);
+    this.#waiting.push(waiting);
+    this.#showGpus().then(
+      () => {
+        if (!this.#remove(waiting)) return;
+        if (this.#phase === "forking") this.#fork(waiting);
+        else waiting.begin(this.#events.elsewhere(waiting.replica));
+      },
+      (error: Error) => {
+        if (this.#remove(waiting)) waiting.begin(over(ended(error.message)));
+        // Another template may be told of other GPUs.
+        this.#events.onOver();
+        this.detach();
+      },
+    );
+  }
+
+  /** Shows the device files of those forks that there are when its turn has come, one change after the other. */
+  #showGpus(): Promise<void> {
+    const show = async (): Promise<void> => {
+      const users = [...this.#forked.values(), ...this.#waiting];
+      const nodes = new Set(users.flatMap(({ replica }) => replica.gpus?.nodes ?? []));
+      await this.#process.showGpus?.([...nodes]);
+    };
+    const shown = this.#shown.then(show);
+    this.#shown = shown.catch(() => {});
+    return shown;
   }
 
   #fork(waiting: Waiting): void {
     const { replica, begin } = waiting;
     this.#forked.set(replica.id, waiting);
     const held = this.#process.holdFork?.(replica.ticket) ?? null;
-    const child = this.template.fork(replica);
+    const { gpus = null } = replica;
+    const child = this.template.fork(replica, gpus && { nodes: gpus.nodes, variables: gpus.variables });
     const exited = child.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
     const forked = held ? limited({ ...child, exited }, held) : { ...child, exited };
-    void forked.exited.then(() => this.#forked.delete(replica.id));
+    void forked.exited.then(() => {
+      this.#forked.delete(replica.id);
+      // A template keeps no GPU. If it is ending, there is nothing left to hide.
+      if (gpus && this.#phase === "forking") this.#showGpus().catch(this.#events.onError);
+    });
     begin(forked);
   }
 
@@ -211,7 +259,12 @@ export class TemplateLine {
   }
 
   #retire(): void {
-    if (!this.template.hasChildren) this.#end();
+    if (!this.template.hasChildren && this.#waiting.length === 0) this.#end();
+  }
+
+  /** A replica that it was about to fork is not wanted any more. */
+  #rest(): void {
+    if (!this.template.hasChildren && this.#waiting.length === 0) this.#keep();
   }
 
   #end(): void {
@@ -225,6 +278,13 @@ export class TemplateLine {
     this.#idle.remove(this);
     this.#retireTimer?.cancel();
     this.#events.onOver();
+  }
+
+  /** Whether it was still waiting. */
+  #remove(waiting: Waiting): boolean {
+    const isWaiting = this.#waiting.includes(waiting);
+    this.#waiting = this.#waiting.filter((other) => other !== waiting);
+    return isWaiting;
   }
 
   #take(): Waiting[] {

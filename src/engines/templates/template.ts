@@ -131,7 +131,9 @@ export class Template {
     const obstacle = () => (this.#unborn.has(id) ? "the app's template has not answered" : null);
     const vitals = (pid: number) => this.#process.vitals(pid);
     const usage = (pid: number) => this.#process.usage(pid);
-    return { exited, kill, vitals, usage, obstacle };
+    // A dead template may still have it when its end was given up.
+    const gone = exited.then(async () => void (this.#phase === "dead" && (await this.#process.exited)));
+    return { exited, kill, vitals, usage, obstacle, gone };
   }
 
   async close(): Promise<void> {

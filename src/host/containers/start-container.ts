@@ -27,6 +27,8 @@ export type ContainerStart = {
   readonly limits: Limits;
   readonly runtime: "runc" | "runsc" | null;
   readonly hasNetwork: boolean;
+  /** The GPUs that it may open, by UUID. */
+  readonly gpus: readonly string[];
   /** A port of this machine that is forwarded to the container; null for none. */
   readonly port: { readonly outside: number; readonly inside: number } | null;
   readonly input: string | null;
@@ -162,7 +164,13 @@ async function create(containers: Containers, tool: ContainerTool, start: Contai
     const args = ["create", "--name", containers.nameOf(start.id), "--label", containers.label];
     // The host's proxy settings may hold a password.
     if (tool.kind === "podman") args.push("--http-proxy=false");
-    args.push(...optionsOf(start, network), ...variables.args, start.image, ...start.args);
+    args.push(
+      ...optionsOf(start, network),
+      ...gpuOptions(tool.kind, start.gpus),
+      ...variables.args,
+      start.image,
+      ...start.args,
+    );
     const { code, stderr } = await containers.run(tool, projectId, args, variables.env);
     const why = stderr.trim().split("\n").at(-1) ?? "";
     if (code !== 0)
@@ -196,6 +204,14 @@ function optionsOf(
   for (const { from, to, isReadOnly } of mounts)
     options.push("--mount", `type=bind,source=${from},target=${to}${isReadOnly ? ",readonly" : ""}`);
   return options;
+}
+
+/** Podman takes devices of the Container Device Interface, which NVIDIA's toolkit describes; docker asks that toolkit itself. */
+export function gpuOptions(kind: ContainerTool["kind"], uuids: readonly string[]): string[] {
+  if (uuids.length === 0) return [];
+  if (kind === "podman") return uuids.flatMap((uuid) => ["--device", `nvidia.com/gpu=${uuid}`]);
+  // In quotes of its own, because it is read as a line of comma-separated values.
+  return ["--gpus", `"device=${uuids.join(",")}"`];
 }
 
 /** Names that the tool, its loader or its libraries use. */

@@ -84,6 +84,7 @@ async function appRecord({ store, catalog, appHosts }: ManagementParts, app: App
     cpu: String(hardware?.cpu ?? 0),
     memory: String(hardware?.memoryGb ?? 0),
     gpuCount: String(hardware?.gpuCount ?? 0),
+    gpuMemory: hardware?.gpuMemoryGb ? String(hardware.gpuMemoryGb) : null,
     cooldownPeriodSeconds: String(scaling?.cooldownSeconds ?? 0),
     minReplicaCount: String(scaling?.minReplicas ?? 0),
     maxReplicaCount: String(scaling?.maxReplicas ?? 0),
@@ -144,6 +145,7 @@ function containersOf({ app, version, pool }: LiveApp, id: string, grantedTo: Gr
     region: version.config.hardware.region,
     buildId: version.id,
     isTerminating: replica.state === "draining",
+    stopReason: pool.fleet.stopReason(replica),
   }));
 }
 
@@ -199,6 +201,10 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         if (maxReplicas < minReplicas) {
           throw badField("maxReplicaCount", `must be at least minReplicaCount, which is ${minReplicas}`);
         }
+        const scaling = { ...config.scaling, ...overrides };
+        const excess = catalog.gpuRoom.refusal(app, { ...config, scaling });
+        if (minReplicas > config.scaling.minReplicas && excess !== null)
+          throw badField("minReplicaCount", excess);
         await catalog.switcher.changeScaling(app, overrides);
         await call.record("app.scale", call.params.app_id, { before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));

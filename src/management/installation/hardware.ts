@@ -1,11 +1,11 @@
 import { availableParallelism, totalmem } from "node:os";
-import type { Gpu } from "../../model/gpu.ts";
+import type { Gpu, HeldGpu } from "../../model/gpu.ts";
 import { appId } from "../../model/names.ts";
 import type { OtherNodesGpus } from "../../nodes/join-nodes.ts";
 import { HARDWARE, MACHINES } from "../../shapes/hardware.ts";
 import type { GpuRecord, HardwareRow, MachineRecord, NodeGpus } from "../../shapes/hardware.ts";
 import { type Operation, tagged } from "../api/operation.ts";
-import type { HeldGpu, InstalledGpus, ManagementParts, OwnNode } from "../parts.ts";
+import type { InstalledGpus, ManagementParts, OwnNode } from "../parts.ts";
 
 const operation = tagged("Installation");
 

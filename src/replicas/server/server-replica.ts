@@ -9,6 +9,7 @@ import type { FleetReplica, ReplicaEvents, ReplicaSource } from "../fleet-events
 import { checkServer, checkStart } from "./checks.ts";
 import { Connections } from "./connections.ts";
 import { HttpCall } from "./http-call.ts";
+import type { PrintedLine } from "../../engines/log-lines.ts";
 import type { Seats } from "../seats.ts";
 
 /** Every third heartbeat includes a health check. */
@@ -257,9 +258,9 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     this.calls.clear();
     const initFailure = exit.initFailure ?? this.initFailure ?? (wasReady ? null : this.#earlyEnd(exit));
     const { silence } = this;
-    const { detail, isOutOfMemory } = exit;
-    const told =
-      silence === null ? { detail, ...(isOutOfMemory && { isOutOfMemory }) } : { detail: silence, silence };
+    const { detail, isOutOfMemory, isOutOfGpuMemory } = exit;
+    const cause = { ...(isOutOfMemory && { isOutOfMemory }), ...(isOutOfGpuMemory && { isOutOfGpuMemory }) };
+    const told = silence === null ? { detail, ...cause } : { detail: silence, silence };
     this.#events.onGone({ ...told, initFailure }, lost, []);
   }
 
@@ -319,14 +320,15 @@ export function serverReplicas(
     open: (id, events) => {
       const lines = new LastLines();
       const replica: ServerReplica = new ServerReplica(id, clock, events, checks, lines);
-      const started = seats.serve({
-        onLog: (line) => {
+      const output = {
+        onLog: (line: PrintedLine) => {
           // They only explain a failed start.
           if (replica.readyAt === 0) lines.add(line.text);
           events.onLog(line);
         },
-        onError: (error) => events.onError(error),
-      });
+        onError: (error: unknown) => events.onError(error),
+      };
+      const started = seats.serve(output, id);
       void started.leaving?.then(() => events.onLeaving());
       replica.bindTo(started, deployment.deploymentInitializationTimeoutSeconds);
       return replica;

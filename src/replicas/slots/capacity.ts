@@ -49,6 +49,9 @@ export type SlotReplica<C> = {
   kill(): void;
 };
 
+/** Why no replica can start. */
+export type StartFailure = { readonly message: string; readonly lacksGpu?: true };
+
 /** The replicas as slots see them, explained in `Fleet`. Times are monotonic milliseconds. */
 export type Capacity<C> = {
   readonly replicas: ReadonlySet<SlotReplica<C>>;
@@ -57,7 +60,9 @@ export type Capacity<C> = {
   readonly readyClock: { elapsed(now: number): number };
   setScaling(scaling: ScalingConfig): void;
   holdMs(now: number): number;
-  failure(now: number): { readonly failure: { readonly message: string }; readonly waitMs: number } | null;
+  failure(now: number): { readonly failure: StartFailure; readonly waitMs: number } | null;
+  /** What a start waits for that has no GPU yet; null if none waits. */
+  gpuObstacle(): string | null;
   scale(): void;
   grow(): void;
   noteIdle(): void;

@@ -47,7 +47,7 @@ const MAX_SECONDS = 60;
 
 /** Refuses a caller if there is no room; it may retry when the calls before it are served. */
 export function overload(
-  code: "queue_full" | "queue_timeout",
+  code: "queue_full" | "queue_timeout" | "no_gpu_free",
   queue: { readonly waiting: number; readonly slots: number; readonly meanMs: number },
 ): Refused {
   const clearsInSeconds = (queue.waiting * queue.meanMs) / queue.slots / 1000;

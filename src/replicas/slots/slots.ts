@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
 import type { Outcome, Refused } from "../../model/outcome.ts";
 import { Balancer } from "./balance.ts";
-import type { Capacity, Lane, SlotCall, SlotReplica } from "./capacity.ts";
+import type { Capacity, Lane, SlotCall, SlotReplica, StartFailure } from "./capacity.ts";
 import { Lanes } from "./lanes.ts";
 import { overload, Pace } from "./pace.ts";
 import { growsEarly } from "./scale.ts";
@@ -125,7 +125,10 @@ export class Slots<C extends SlotCall> {
     if (replica) {
       replica.cancel(call);
       this.#clock.after(CANCEL_GRACE_MS, () => this.#enforceCancel(replica, call));
-    } else this.#lanes.remove(call);
+    } else {
+      this.#lanes.remove(call);
+      if (this.#capacity.gpuObstacle() !== null) this.#capacity.scale();
+    }
     call.end(outcome);
   }
 
@@ -207,7 +210,7 @@ export class Slots<C extends SlotCall> {
   }
 
   /** No replica can start: refuses all waiting calls. */
-  refuseWaiting(failure: { readonly message: string }): void {
+  refuseWaiting(failure: StartFailure): void {
     for (const call of this.#lanes.takeAll()) call.end(this.#unready(call.lane, failure));
   }
 
@@ -225,9 +228,15 @@ export class Slots<C extends SlotCall> {
     return isFull ? this.#overload("queue_full") : null;
   }
 
-  #overload(code: "queue_full" | "queue_timeout"): Refused {
+  #overload(code: Parameters<typeof overload>[0]): Refused {
     const slots = Math.max(1, this.#capacity.ready.length) * this.#scaling.replicaConcurrency;
     return overload(code, { waiting: this.#lanes.callers.size, slots, meanMs: this.#pace.meanMs });
+  }
+
+  #tooLate(): Refused {
+    const obstacle = this.#capacity.gpuObstacle();
+    if (obstacle === null) return this.#overload("queue_timeout");
+    return { ...this.#overload("no_gpu_free"), message: `The call waited too long for a GPU: ${obstacle}.` };
   }
 
   /** A replica with a free slot; if all are busy and the app is fast, one that takes a call ahead. */
@@ -249,9 +258,10 @@ export class Slots<C extends SlotCall> {
     if (replica.isWorn) this.#capacity.retire(replica);
   }
 
-  #unready(lane: Lane, { message }: { readonly message: string }, retryAfterSeconds?: number): Refused {
+  #unready(lane: Lane, { message, lacksGpu }: StartFailure, retryAfterSeconds?: number): Refused {
     if (this.isRetired && lane === "backlog") return DRAINING;
-    const refusal = { kind: "refused", code: "app_not_ready", message } as const;
+    const code = lacksGpu ? "no_gpu_free" : "app_not_ready";
+    const refusal = { kind: "refused", code, message } as const;
     return retryAfterSeconds === undefined ? refusal : { ...refusal, retryAfterSeconds };
   }
 
@@ -283,11 +293,15 @@ export class Slots<C extends SlotCall> {
     }
     const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
     const { callers } = this.#lanes;
+    let hasRefused = false;
     for (let call = callers.peek(); call; call = callers.peek()) {
       if (this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart < maxWaitMs) break;
       callers.shift();
-      call.end(this.#overload("queue_timeout"));
+      call.end(this.#tooLate());
+      hasRefused = true;
     }
+    // A start that no call waits for any more is given up.
+    if (hasRefused && this.#capacity.gpuObstacle() !== null) this.#capacity.scale();
     if (this.#isDraining && this.#lanes.size === 0) this.#noneWaits.resolve();
     return this.#load() > 0;
   }

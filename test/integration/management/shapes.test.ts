@@ -23,7 +23,7 @@ const SHAPES: Record<string, string> = {
   createProject: "id name",
   listApps: "[] id status createdAt updatedAt",
   getApp:
-    "id createdAt updatedAt hardware cpu memory gpuCount cooldownPeriodSeconds minReplicaCount maxReplicaCount " +
+    "id createdAt updatedAt hardware cpu memory gpuCount gpuMemory cooldownPeriodSeconds minReplicaCount maxReplicaCount " +
     "responseGracePeriodSeconds status startFailure lastBuildStatus latestBuildId host",
   beginDeploy: "buildId status uploadUrl keyName internalEndpoint dashboardUrl",
   getBuild: "id status createdAt updatedAt",

@@ -83,6 +83,7 @@ class Ground {
       secrets,
       images: null,
       holderOf: () => null,
+      grants: null,
       files: null,
       dataDir,
       clock,

@@ -277,7 +277,7 @@ const WORKLOAD: Workload = {
   network: false,
   unixSockets: false,
   containerRuntime: null,
-  cards: null,
+  gpus: null,
   graceMs: 1_000,
   server: null,
 };
@@ -325,7 +325,7 @@ for (const level of ["userns", "uid"] as const)
         folders: { bundle, storage, environment: null },
         walls: { level, dataDir, reads: [], network: OPEN_NETWORK, user },
         limits: null,
-        gpus: { all: BOTH, nodes: BOTH },
+        gpus: { all: BOTH, nodes: BOTH, variables: {} },
         address: home.address,
         tickets: { template: ticket, replica: "0".repeat(32) },
       },

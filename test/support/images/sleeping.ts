@@ -12,6 +12,7 @@ export const SLEEPING: Omit<ContainerStart, "projectId" | "id"> = {
   limits: { memoryBytes: null, cpus: null, cpuShare: 1 },
   runtime: null,
   hasNetwork: false,
+  gpus: [],
   port: null,
   input: null,
 };

@@ -31,7 +31,7 @@ export const WORKLOAD: Workload = {
   network: true,
   unixSockets: false,
   containerRuntime: null,
-  cards: null,
+  gpus: null,
   graceMs: 7_500,
   server: null,
 };

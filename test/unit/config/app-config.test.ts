@@ -40,7 +40,15 @@ verifies(
           unixSockets: false,
           recordPayloads: "all",
         },
-        hardware: { cpu: 2, memoryGb: 4, compute: ["CPU"], gpuCount: 0, provider: null, region: null },
+        hardware: {
+          cpu: 2,
+          memoryGb: 4,
+          compute: ["CPU"],
+          gpuCount: 0,
+          gpuMemoryGb: null,
+          provider: null,
+          region: null,
+        },
         named: { cpu: null, memoryGb: null, templateKeepSeconds: null },
         scaling: {
           minReplicas: 0,
@@ -104,6 +112,7 @@ cpu = 0.5
 memory = 16
 compute = ["AMPERE_A10", "CPU"]
 gpu_count = 2
+gpu_memory = 20.5
 provider = "aws"
 region = "us-east-1"
 [scaling]
@@ -193,6 +202,7 @@ verifies(
         memoryGb: 16,
         compute: ["AMPERE_A10", "CPU"],
         gpuCount: 2,
+        gpuMemoryGb: 20.5,
         provider: "aws",
         region: "us-east-1",
       },

@@ -13,6 +13,7 @@ test("every code an outcome carries is in the catalogue, with the status of its 
   const refused: Record<CodeOf<"refused">, 503> = {
     queue_full: 503,
     queue_timeout: 503,
+    no_gpu_free: 503,
     app_not_ready: 503,
     draining: 503,
     interrupted: 503,

@@ -31,6 +31,8 @@ export class HandReplica implements Started {
   readonly leaving: Promise<void>;
   /** Its place is about to end. */
   readonly leave: () => void;
+  /** Resolves when it has its GPU; absent if it asks for none. */
+  readonly granted?: Promise<void>;
   /** How often it was to be ended at once. */
   kills = 0;
   /** It answers no PING. */
@@ -49,7 +51,8 @@ export class HandReplica implements Started {
   readonly #sockets = new Map<ConnectionKind, Socket>();
   readonly #exit: (exit: Exit) => void;
 
-  constructor(address: string, ticket: string) {
+  constructor(address: string, ticket: string, granted?: Promise<void>) {
+    if (granted) this.granted = granted;
     this.#address = address;
     this.#ticket = ticket;
     const { promise, resolve } = Promise.withResolvers<Exit>();
@@ -114,6 +117,10 @@ export class HandReplica implements Started {
     return this.look;
   }
 
+  obstacle(): string | null {
+    return this.granted ? "H100 is in use" : null;
+  }
+
   async usage(): Promise<Usage | null> {
     this.usageLooks += 1;
     return this.uses;
@@ -167,6 +174,8 @@ export class HandReplica implements Started {
 export class HandSeats implements Pick<Seats, "start" | "serve" | "close"> {
   /** All that were asked for, in order. */
   readonly started: HandReplica[] = [];
+  /** If set, replicas that are started wait until it resolves. */
+  gpu: Promise<void> | undefined;
   readonly #home: Home;
 
   constructor(home: Home) {
@@ -174,7 +183,7 @@ export class HandSeats implements Pick<Seats, "start" | "serve" | "close"> {
   }
 
   start({ ticket }: ReplicaStart): Started {
-    const replica = new HandReplica(this.#home.address, ticket);
+    const replica = new HandReplica(this.#home.address, ticket, this.gpu);
     this.started.push(replica);
     return replica;
   }

@@ -34,6 +34,7 @@ const NOTHING = {
   onOutcome: () => {},
   onWithdrawn: () => {},
   onEnding: () => {},
+  onGranted: () => {},
   onSilence: () => {},
   onGone: () => {},
   onLog: () => {},

@@ -49,7 +49,7 @@ const WORKLOAD: Workload = {
   network: true,
   containerRuntime: null,
   unixSockets: false,
-  cards: null,
+  gpus: null,
   graceMs: 0,
   server: null,
 };

@@ -38,7 +38,7 @@ const WORKLOAD: Workload = {
   network: true,
   unixSockets: false,
   containerRuntime: null,
-  cards: null,
+  gpus: null,
   graceMs: 0,
   server: null,
 };

@@ -75,7 +75,10 @@ verifies("kubernetes.resources", "limits as the app names them, requests a part 
 
 verifies("kubernetes.resources", "GPUs, on machines with one of the cards", () => {
   const overrides = { MILLRACE_KUBERNETES_POD: '{"tolerations":[{"key":"spot"}]}' };
-  const { spec } = pod({ cards: { names: ["AMPERE_A10", "Tesla T4"], count: 2 } }, overrides);
+  const { spec } = pod(
+    { gpus: { models: ["AMPERE_A10", "Tesla T4"], count: 2, memoryBytes: null } },
+    overrides,
+  );
   expect(spec.containers[0]?.resources).toMatchObject({
     limits: { "nvidia.com/gpu": "2" },
     requests: { "nvidia.com/gpu": "2" },
@@ -189,7 +192,7 @@ verifies(
     const { spec } = pod({
       image,
       python: { version: "3.12.1", isStrict: false },
-      cards: { names: ["T4"], count: 1 },
+      gpus: { models: ["T4"], count: 1, memoryBytes: null },
     });
     const [bringer] = spec["initContainers"] as {
       image: string;

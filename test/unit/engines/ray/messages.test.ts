@@ -47,10 +47,10 @@ verifies("ray.package", "what goes to Ray is packed the same way each time", asy
 
 verifies("ray.scale", "an actor reserves what its app names, and little where that names nothing", () => {
   const limits = { memoryBytes: 2e9, cpus: 3, cpuShare: 3 };
-  const cards = { names: ["A100"], count: 2 };
+  const gpus = { models: ["A100"], count: 2, memoryBytes: null };
   const settings = { replicasPerSeat: 1, rayResources: { apps: 1 } };
-  expect(needsOf({ limits, cards }, settings)).toEqual({ CPU: 3, memory: 2e9, GPU: 2, apps: 1 });
+  expect(needsOf({ limits, gpus }, settings)).toEqual({ CPU: 3, memory: 2e9, GPU: 2, apps: 1 });
   const unnamed = { memoryBytes: null, cpus: null, cpuShare: 2 };
   const shared = { replicasPerSeat: 4, rayResources: {} };
-  expect(needsOf({ limits: unnamed, cards: null }, shared)).toEqual({ CPU: 2 });
+  expect(needsOf({ limits: unnamed, gpus: null }, shared)).toEqual({ CPU: 2 });
 });

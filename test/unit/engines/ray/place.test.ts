@@ -18,7 +18,7 @@ const SEAT = "s-abcdefghijkl";
 const ORDER = { seatId: SEAT, addresses: [], authority: "", ticket: "t", graceMs: 1 };
 const WORKLOAD = {
   limits: { memoryBytes: null, cpus: 1, cpuShare: 1 },
-  cards: null,
+  gpus: null,
 } as unknown as Workload;
 
 /** A supervisor's connection, as a test plays it. */

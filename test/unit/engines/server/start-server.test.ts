@@ -54,7 +54,7 @@ test("a server that is killed while its Python is looked for never starts", asyn
     network: true,
     unixSockets: false,
     containerRuntime: null,
-    cards: null,
+    gpus: null,
     graceMs: 1000,
     server: { entrypoint: ["python", "-m", "http.server", "8000"], port: 8000 },
   };

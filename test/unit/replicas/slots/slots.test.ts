@@ -73,6 +73,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}) {
     setScaling: () => {},
     holdMs: () => 0,
     failure: () => null,
+    gpuObstacle: () => null,
     scale: () => {},
     grow: () => {},
     noteIdle: () => {},

@@ -108,8 +108,9 @@ function LastBuild({ app }: { readonly app: AppRecord }) {
   );
 }
 
-function hardwareOf({ hardware, cpu, memory, gpuCount }: AppRecord): string {
-  const gpus = Number(gpuCount) > 0 ? ` × ${gpuCount}` : "";
+function hardwareOf({ hardware, cpu, memory, gpuCount, gpuMemory }: AppRecord): string {
+  const share = gpuMemory ? ` with ${gpuMemory} GB of GPU memory` : "";
+  const gpus = Number(gpuCount) > 0 ? ` × ${gpuCount}${share}` : "";
   return `${hardware}${gpus}, ${cpu} ${cpu === "1" ? "core" : "cores"}, ${memory} GB`;
 }
 

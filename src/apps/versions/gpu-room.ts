@@ -1,0 +1,101 @@
+import type { Gpus } from "../../engines/granted-engine.ts";
+import type { App } from "../../model/app.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import type { GpuWish } from "../../model/gpu.ts";
+import { gpuWish } from "../workload.ts";
+import type { LiveApp, OpenVersion } from "./open-version.ts";
+
+/** More replicas of one app than a machine holds. */
+const MOST_COUNTED = 1_000;
+
+type Named = Pick<App, "projectId" | "name">;
+type Minimum = Parameters<Gpus["broker"]["fits"]>[0][number];
+
+/** Whether the GPUs of this machine suffice for what apps are to keep. On a machine without GPUs everything fits. */
+export class GpuRoom {
+  readonly #gpus: Gpus | null;
+  readonly #isCluster: boolean;
+  readonly #live: () => readonly LiveApp[];
+
+  /** `gpus` grants those of this machine, if that does not belong to a cluster; `live` lists what apps serve. */
+  constructor(gpus: Gpus | null, isCluster: boolean, live: () => readonly LiveApp[]) {
+    this.#gpus = gpus;
+    this.#isCluster = isCluster;
+    this.#live = live;
+  }
+
+  /** Why no GPU of this machine will ever serve an app; null if one may, or if it needs none. */
+  never(config: AppConfig): string | null {
+    const wish = this.#wish(config);
+    return wish && (this.#gpus?.broker.never(wish) ?? null);
+  }
+
+  /** What the author of an app should know before it runs. */
+  warnings(config: AppConfig): string[] {
+    const wish = this.#wish(config);
+    const never = this.never(config);
+    if (this.#isCluster && gpuWish(config)?.memoryBytes)
+      return ["gpu_memory has no effect: a cluster grants whole GPUs"];
+    if (never !== null) return [`calls will fail with no_gpu_free: ${never}`];
+    const { maxReplicas } = config.scaling;
+    const most = Math.min(maxReplicas, MOST_COUNTED);
+    if (!wish || this.#fits([{ app: "", projectId: "", wish, replicas: most }])) return [];
+    let room = 1;
+    while (this.#fits([{ app: "", projectId: "", wish, replicas: room + 1 }])) room += 1;
+    const many = room === 1 ? "1 replica" : `${room} replicas`;
+    return [`max_replicas = ${maxReplicas}, but the GPUs of this machine have room for ${many}`];
+  }
+
+  /** Why an app cannot keep its `min_replicas` beside those of the others, which are named; null if it can. */
+  refusal(app: Named, config: AppConfig): string | null {
+    const wish = this.#wish(config);
+    const { minReplicas } = config.scaling;
+    if (!wish || minReplicas === 0 || this.never(config) !== null) return null;
+    const others = this.#minimums(app);
+    const own = { app: app.name, projectId: app.projectId, wish, replicas: minReplicas };
+    if (!this.#gpus?.broker.fits([...others, own]).includes(own)) return null;
+    const known = others.filter(({ projectId }) => projectId === app.projectId);
+    const named = known.map((other) => `${other.app} (min_replicas = ${other.replicas})`);
+    if (others.length > known.length) named.push("apps of other projects");
+    const beside = named.length > 0 ? ` beside those of ${named.join(", ")}` : "";
+    return `min_replicas = ${minReplicas} of ${app.name} does not fit on the GPUs of this machine${beside}`;
+  }
+
+  /** Whether a replica of a version has room beside all that the app has now, and beside the minimums of other apps. */
+  fitsBeside({ version, live }: OpenVersion, others: readonly OpenVersion[]): boolean {
+    const wish = this.#wish(version.config);
+    if (!wish) return true;
+    const { projectId, name } = live.app;
+    const ofApp = { app: name, projectId };
+    const now = others.flatMap((other): Minimum[] => {
+      const held = this.#wish(other.version.config);
+      return held ? [{ ...ofApp, wish: held, replicas: other.pool.replicas.size }] : [];
+    });
+    return this.#fits([...this.#minimums(live.app), ...now, { ...ofApp, wish, replicas: 1 }]);
+  }
+
+  /** Whether its replicas hold GPUs of this machine. */
+  hasGpus({ version }: OpenVersion): boolean {
+    return this.#wish(version.config) !== null;
+  }
+
+  #fits(minimums: readonly Minimum[]): boolean {
+    return this.#gpus?.broker.fits(minimums).length === 0;
+  }
+
+  #minimums(without: Named): Minimum[] {
+    return this.#live().flatMap(({ app, version: { config } }): Minimum[] => {
+      const wish = this.#wish(config);
+      const { minReplicas: replicas } = config.scaling;
+      const isOther = app.projectId !== without.projectId || app.name !== without.name;
+      return wish && isOther && replicas > 0
+        ? [{ app: app.name, projectId: app.projectId, wish, replicas }]
+        : [];
+    });
+  }
+
+  #wish(config: AppConfig): GpuWish | null {
+    const has = this.#gpus !== null && this.#gpus.current().gpus.length > 0;
+    return has ? gpuWish(config) : null;
+  }
+}

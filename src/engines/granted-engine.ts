@@ -1,0 +1,286 @@
+import type { Claim, GpuBroker, Tenant } from "../host/gpus/broker.ts";
+import { gpuVariables } from "../host/gpus/variables.ts";
+import type { Gpu, GpuGrant, GpuWish, HeldGpu, MachineGpus } from "../model/gpu.ts";
+import { ended, lackOfGpu, STOPPED } from "./engine.ts";
+import type { Engine, Exit, GpuHandling, ReplicaGpus, Seat, SeatOwner, Tenancy } from "./engine.ts";
+import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts";
+
+/** The GPUs of this machine, and what grants them. */
+export type Gpus = {
+  readonly current: () => MachineGpus;
+  readonly broker: Pick<GpuBroker, "request" | "never" | "fits">;
+};
+
+type HeldClaim = Holder & {
+  /** Null while it waits. */
+  grant: GpuGrant | null;
+  readonly gone: Promise<void>;
+  endForExcess(): void;
+};
+
+export type OpenGrants = (onExcess: (claim: Claim) => void) => Gpus;
+
+const DEFAULT_HANDLING: GpuHandling = { mayFork: true, hidesOthers: false };
+
+type Startable = Pick<Started, "exited" | "kill" | "gone" | "obstacle">;
+
+/** A start that waits for its GPUs, and then has them until its processes are gone. */
+type Granted<Process> = Required<Startable> & {
+  /** The process; null until it has its GPUs, and if it could not be started. */
+  begun(): Process | null;
+  readonly granted: Promise<void>;
+  noteProcess(pid: number): void;
+  /** Adds to an exit that it was ended for what it used of its GPU. */
+  explain(exit: Exit): Exit;
+};
+
+type Holder = { readonly replicaId: string; readonly tenant: Tenant };
+
+/** Has replicas of this machine wait until its broker grants the GPUs that they ask for. */
+export class GrantedEngine implements Engine {
+  readonly name: string;
+  readonly #engine: Engine;
+  readonly #gpus: Gpus;
+  readonly #tenants = new WeakMap<Tenancy, Tenant>();
+  /** The replicas that hold or want GPUs. */
+  readonly #holders = new Map<Claim, HeldClaim>();
+
+  constructor(engine: Engine, gpus: Gpus) {
+    this.name = engine.name;
+    this.#engine = engine;
+    this.#gpus = gpus;
+  }
+
+  gpuHandling(workload: Workload): GpuHandling {
+    return this.#asks(workload) === null ? DEFAULT_HANDLING : this.#handling(workload);
+  }
+
+  /** Ends a replica that uses more of a GPU than it was granted. */
+  endForExcess(claim: Claim): void {
+    this.#holders.get(claim)?.endForExcess();
+  }
+
+  /** What replicas were granted and have not given back. */
+  held(): HeldGpu[] {
+    return [...this.#holders.values()].flatMap(({ replicaId, tenant: { app, projectId }, grant }) =>
+      (grant?.gpus ?? []).map((gpu) => {
+        const memoryBytes = grant?.memoryBytes ?? null;
+        return { gpu: gpu.uuid, app, projectId, replicaId, memoryBytes };
+      }),
+    );
+  }
+
+  open(workload: Workload, keepMs: number, home: Parameters<Engine["open"]>[2], owner: SeatOwner): Seat {
+    const seat = this.#engine.open(workload, keepMs, home, owner);
+    const { tenancy } = owner;
+    if (!workload.gpus || !tenancy) return seat;
+    const waiting = new Set<() => void>();
+    let hasBegun = false;
+    let isLeft = false;
+    return {
+      start: (replica) => {
+        const wish = this.#asks(workload);
+        // It comes from another seat with the GPUs that it was granted there.
+        if (!wish || replica.gpus) {
+          hasBegun = true;
+          return seat.start(replica);
+        }
+        const begin = (gpus: ReplicaGpus): Started => {
+          hasBegun = true;
+          const started = seat.start({ ...replica, gpus });
+          if (isLeft) seat.leave();
+          return started;
+        };
+        const holder = { replicaId: replica.id, tenant: this.#tenantOf(tenancy, workload) };
+        const start = this.#grant(wish, holder, workload, begin);
+        const kill = (): void => start.kill();
+        waiting.add(kill);
+        const over = (): void => {
+          waiting.delete(kill);
+          const isUsable = workload.mayFork && !isLeft;
+          if (!hasBegun && !isUsable && waiting.size === 0) owner.onEnded();
+        };
+        void start.exited.then(over);
+        return startedOf(start);
+      },
+      keepFor: (ms) => seat.keepFor(ms),
+      leave: () => {
+        isLeft = true;
+        seat.leave();
+        if (!hasBegun && waiting.size === 0) owner.onEnded();
+      },
+      close: async () => {
+        for (const kill of waiting) kill();
+        await seat.close();
+      },
+    };
+  }
+
+  serve(workload: Workload, owner: ServerOwner): StartedServer {
+    const wish = this.#asks(workload);
+    const { tenancy, replicaId = "" } = owner;
+    if (!wish || !tenancy) return this.#engine.serve(workload, owner);
+    const begin = (gpus: ReplicaGpus) => this.#engine.serve(workload, { ...owner, gpus });
+    const holder = { replicaId, tenant: this.#tenantOf(tenancy, workload) };
+    return serverOf(this.#grant(wish, holder, workload, begin));
+  }
+
+  /** Null if it asks for no GPU, or runs without because this machine has none. */
+  #asks({ gpus }: Workload): GpuWish | null {
+    return this.#gpus.current().gpus.length > 0 ? gpus : null;
+  }
+
+  #handling(workload: Workload): GpuHandling {
+    return this.#engine.gpuHandling?.(workload) ?? DEFAULT_HANDLING;
+  }
+
+  #tenantOf(tenancy: Tenancy, { projectId }: Workload): Tenant {
+    const known = this.#tenants.get(tenancy);
+    if (known) return known;
+    const { key, app } = tenancy;
+    const tenant: Tenant = {
+      key,
+      app,
+      projectId,
+      minReplicas: () => tenancy.minReplicas(),
+      idle: () => {
+        const idle = new Map(tenancy.idle().map(({ id, sinceMs }) => [id, sinceMs]));
+        return [...this.#holders].flatMap(([claim, { replicaId, tenant: holder }]) => {
+          const sinceMs = holder === tenant ? idle.get(replicaId) : undefined;
+          return sinceMs === undefined ? [] : [{ claim, sinceMs }];
+        });
+      },
+      evict: (claim, forApp) => {
+        const holder = this.#holders.get(claim);
+        // The broker counts on it from now on, although the process takes a while to end.
+        if (holder && tenancy.evict(holder.replicaId, forApp)) claim.release(holder.gone);
+      },
+    };
+    this.#tenants.set(tenancy, tenant);
+    return tenant;
+  }
+
+  #grant<Process extends Startable>(
+    wish: GpuWish,
+    holder: Holder,
+    workload: Workload,
+    begin: (gpus: ReplicaGpus) => Process,
+  ): Granted<Process> {
+    const never = this.#gpus.broker.never(wish);
+    if (never !== null) return refused(never);
+    const claim = this.#gpus.broker.request(wish, holder.tenant);
+    let begun: Process | null = null;
+    let isKilled = false;
+    let excess: string | null = null;
+    const kill = (): void => {
+      isKilled = true;
+      if (begun) begun.kill();
+      else claim.cancel();
+    };
+    const explain = (exit: Exit): Exit =>
+      excess === null ? exit : { ...exit, detail: excess, isOutOfGpuMemory: true };
+    const endForExcess = (): void => {
+      excess = "it used more GPU memory than the hardware.gpu_memory of its app";
+      kill();
+    };
+    const run = async (grant: GpuGrant): Promise<Exit> => {
+      try {
+        begun = begin(this.#gpusOf(grant, workload));
+        return explain(await begun.exited);
+      } catch (error) {
+        return ended((error as Error).message);
+      }
+    };
+    const gone = Promise.withResolvers<void>();
+    const held: HeldClaim = { ...holder, grant: null, gone: gone.promise, endForExcess };
+    this.#holders.set(claim, held);
+    const live = async (): Promise<Exit> => {
+      const grant = await claim.granted;
+      held.grant = grant;
+      const exit = !grant || isKilled ? STOPPED : await run(grant);
+      this.#holders.delete(claim);
+      gone.resolve(begun?.gone);
+      if (grant) claim.release(gone.promise);
+      return exit;
+    };
+    return {
+      begun: () => begun,
+      exited: live(),
+      granted: claim.granted.then(() => {}),
+      gone: gone.promise,
+      kill,
+      obstacle: () => (begun ? (begun.obstacle?.() ?? null) : claim.obstacle()),
+      noteProcess: (pid) => void (pid > 0 && claim.noteProcess(pid)),
+      explain,
+    };
+  }
+
+  #gpusOf(grant: GpuGrant, workload: Workload): ReplicaGpus {
+    const { hidesOthers } = this.#handling(workload);
+    const nodes = filesOf(grant.gpus);
+    return {
+      grant,
+      all: filesOf(this.#gpus.current().gpus),
+      nodes,
+      variables: gpuVariables(grant, hidesOthers),
+    };
+  }
+}
+
+function filesOf(gpus: readonly Gpu[]): string[] {
+  return [...new Set(gpus.flatMap(({ nodes }) => nodes))];
+}
+
+/** No GPU of this machine will ever serve it. */
+function refused(why: string): Granted<never> {
+  const exit: Exit = { detail: why, initFailure: lackOfGpu(why) };
+  return {
+    begun: () => null,
+    exited: Promise.resolve(exit),
+    granted: Promise.resolve(),
+    gone: Promise.resolve(),
+    kill: () => {},
+    obstacle: () => why,
+    noteProcess: () => {},
+    explain: (found) => found,
+  };
+}
+
+function startedOf(start: Granted<Started>): Started {
+  const { begun, exited, kill, obstacle, granted, gone } = start;
+  return {
+    exited,
+    kill,
+    obstacle,
+    granted,
+    gone,
+    vitals: (pid) => begun()?.vitals(pid) ?? null,
+    usage: async (pid) => (await begun()?.usage(pid)) ?? null,
+    confine: (pid) => {
+      start.noteProcess(begun()?.hostPid?.(pid) ?? pid);
+      return begun()?.confine?.(pid) ?? null;
+    },
+    judge: (exit) => start.explain(begun()?.judge?.(exit) ?? exit),
+  };
+}
+
+function serverOf(start: Granted<StartedServer>): StartedServer {
+  const { begun, exited, kill, obstacle, granted, gone } = start;
+  return {
+    exited,
+    kill,
+    obstacle,
+    granted,
+    gone,
+    get pid() {
+      return begun()?.pid ?? 0;
+    },
+    askToEnd: () => begun()?.askToEnd(),
+    usage: async () => (await begun()?.usage()) ?? null,
+    place: async () => {
+      const place = (await begun()?.place()) ?? { kind: "nowhere" };
+      start.noteProcess(begun()?.pid ?? 0);
+      return place;
+    },
+  };
+}

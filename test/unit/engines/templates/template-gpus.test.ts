@@ -1,0 +1,137 @@
+import { PassThrough } from "node:stream";
+import type { Socket } from "node:net";
+import { expect } from "vitest";
+import type { Exit, ReplicaStart } from "../../../../src/engines/engine.ts";
+import { IdleTemplates, TemplateLine } from "../../../../src/engines/templates/template-line.ts";
+import { HandClock } from "../../../support/clocks.ts";
+import { playedGpu } from "../../../support/played-gpus.ts";
+import { until } from "../../../support/until.ts";
+import { verifies } from "../../../verifies.ts";
+
+/** A replica with the GPU of that number. */
+function replica(index: number): ReplicaStart {
+  const nodes = [`/dev/nvidia${index}`];
+  const gpu = { ...playedGpu(index), nodes };
+  const gpus = {
+    grant: { gpus: [gpu], memoryBytes: null },
+    all: nodes,
+    nodes,
+    variables: { GPU: `${index}` },
+  };
+  return { id: `r-${index}`, ticket: `t-${index}`, gpus };
+}
+
+/** A template of a seat with GPUs, whose process a test plays. */
+function playedLine() {
+  const told: string[] = [];
+  const { promise: exited, resolve: exit } = Promise.withResolvers<Exit>();
+  const shows: (() => void)[] = [];
+  const process = {
+    exited,
+    kill: () => void told.push("killed"),
+    vitals: () => null,
+    usage: async () => null,
+    residentBytes: async () => 0,
+    showGpus: async (nodes: readonly string[]) => {
+      told.push(`shows ${nodes.join(" ") || "nothing"}`);
+      await new Promise<void>((resolve) => shows.push(resolve));
+    },
+  };
+  const nothing = (): void => {};
+  const line = new TemplateLine(
+    process,
+    new HandClock(),
+    new IdleTemplates(),
+    60_000,
+    {
+      onReady: nothing,
+      onSingle: nothing,
+      elsewhere: ({ id }) => {
+        told.push(`${id} goes elsewhere`);
+        return {
+          exited: new Promise<never>(() => {}),
+          kill: nothing,
+          vitals: () => null,
+          usage: async () => null,
+        };
+      },
+      onOver: nothing,
+      onFault: (fault) => told.push(fault),
+      onSilence: nothing,
+      onError: (error) => told.push(String(error)),
+    },
+    "r-0",
+  );
+  const socket = new PassThrough();
+  const orders = new PassThrough();
+  orders.on("data", (data: Buffer) => told.push(...data.toString().trim().split("\n")));
+  const home = Object.assign(socket, { write: (text: string) => orders.write(text) });
+  line.template.attach(home as unknown as Socket);
+  const says = (message: object): void => void socket.push(`${JSON.stringify(message)}\n`);
+  const ready = (): void => says({ ready: { pid: 1, forks: true, reason: null, functions: [] } });
+  const hears = (what: string) => until(`it was told: ${what}`, () => told.includes(what));
+  /** The seat has done what it was asked last. */
+  const shown = async (): Promise<void> => {
+    await until("it is asked", () => shows.length > 0);
+    shows.shift()?.();
+  };
+  return { line, told, exit, says, ready, hears, shown };
+}
+
+verifies(
+  "gpu.template",
+  "a fork is made when its GPU can be seen, and the last fork's end hides all",
+  async () => {
+    const { line, told, says, ready, hears, shown } = playedLine();
+    const first = line.start(replica(0));
+    ready();
+    await hears("shows /dev/nvidia0");
+    expect(told).toHaveLength(1);
+    await shown();
+    await hears(
+      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"nodes":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
+    );
+    line.start(replica(1));
+    await hears("shows /dev/nvidia0 /dev/nvidia1");
+    await shown();
+    await hears(
+      '{"fork":{"id":"r-1","ticket":"t-1","gpus":{"nodes":["/dev/nvidia1"],"variables":{"GPU":"1"}}}}',
+    );
+    for (const id of ["r-0", "r-1"]) says({ forked: { id } });
+    says({ exited: { id: "r-0", code: 0 } });
+    await first.gone;
+    await hears("shows /dev/nvidia1");
+    await shown();
+    says({ exited: { id: "r-1", code: 0 } });
+    await hears("shows nothing");
+  },
+);
+
+verifies("gpu.template", "a start that is given up before its GPU can be seen forks nothing", async () => {
+  const { line, told, ready, hears, shown } = playedLine();
+  const first = line.start(replica(0));
+  ready();
+  await hears("shows /dev/nvidia0");
+  first.kill();
+  expect(await first.exited).toMatchObject({ detail: "stopped before it started" });
+  await shown();
+  expect(told).toEqual(["shows /dev/nvidia0"]);
+});
+
+verifies(
+  "gpu.template",
+  "an import with the GPUs of a replica that is given up ends, and they are held until then",
+  async () => {
+    const { line, told, exit } = playedLine();
+    const first = line.start(replica(0));
+    line.start(replica(1));
+    first.kill();
+    await first.exited;
+    let isGone = false;
+    void first.gone?.then(() => (isGone = true));
+    await Promise.resolve();
+    expect([told, isGone]).toEqual([["killed", "r-1 goes elsewhere"], false]);
+    exit({ detail: "killed by SIGKILL", initFailure: null });
+    await first.gone;
+  },
+);
