@@ -9,6 +9,7 @@ import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
+import { GPU_MACHINE } from "./requirements/gpu-machine.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { HOSTED } from "./requirements/hosted.ts";
 import { IDENTITY } from "./requirements/identity.ts";
@@ -65,6 +66,7 @@ export const TABLES = [
   RAY,
   SEATS,
   STORAGE,
+  GPU_MACHINE,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -101,6 +103,7 @@ export const REQUIREMENTS = {
   ...RAY,
   ...SEATS,
   ...STORAGE,
+  ...GPU_MACHINE,
 };
 
 /** The id of a promise that exists. */
