@@ -38,14 +38,16 @@ function callAll(call: (app: AppName) => Promise<Answer>): Record<AppName, Promi
   return { one: several("one"), two: several("two") };
 }
 
-/** Waits until a replica of the first app has a call, and so many others of each app wait. */
-async function untilBusy(baseUrl: string, waiting: Readonly<Record<AppName, number>>): Promise<void> {
+/** Waits until a replica of the first app has a call, and so many others of each app are there. */
+async function untilBusy(baseUrl: string, others: Readonly<Record<AppName, number>>): Promise<void> {
   await until("a call runs, and others wait", async () => {
     const { samples } = parseExposition(await (await fetch(`${baseUrl}/metrics`)).text());
-    const value = (metric: string, app: AppName): number =>
-      samples.find(({ name, labels }) => name === metric && labels["app"] === app)?.value ?? 0;
-    const areWaiting = NAMES.every((app) => value("millrace_runs_waiting", app) === waiting[app]);
-    return areWaiting && value("millrace_runs_running", "one") === 1;
+    const value = (state: "running" | "waiting", app: AppName): number =>
+      samples.find(({ name, labels }) => name === `millrace_runs_${state}` && labels["app"] === app)?.value ??
+      0;
+    // A replica may have taken one ahead.
+    const all = (app: AppName): number => value("running", app) + value("waiting", app);
+    return value("running", "one") > 0 && all("one") === 1 + others.one && all("two") === others.two;
   });
 }
 
