@@ -11,7 +11,8 @@ import { measureDeploy } from "./deploy.ts";
 import { clusterText } from "./cluster/cluster-report.ts";
 import { judgeCluster } from "./cluster/cluster-targets.ts";
 import { measureCluster } from "./cluster/cluster.ts";
-import { gpuText, judgeGpu, measureGpu } from "./gpu.ts";
+import { gpuText, judgeGpu } from "./gpu-report.ts";
+import { GPU_PART_IDS, type GpuPartId, measureGpu } from "./gpu.ts";
 import { describeMachine } from "./machine.ts";
 import { judgeMemory, measureMemory, memoryText } from "./memory.ts";
 import { stopAll } from "./processes.ts";
@@ -46,11 +47,12 @@ const USAGE = `usage: npm run bench sync|server|cluster|seats|cold|stream|async|
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
   memory        what the service and its apps hold, idle and after a load; takes four minutes, without options but --json
-  gpu           tokens/s of a decoder as 256 streams beside its bare loop; needs an NVIDIA GPU and PyTorch in python3
+  gpu           decoders as 256 streams and first tokens beside their bare loop, starts beside a bare context; needs an
+                NVIDIA GPU and PyTorch in python3
   --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5; gpu 3, 1)
   --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster and seats 1, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
-  --part P      stream only, may be repeated: ${PART_IDS.join(", ")}
+  --part P      may be repeated; stream: ${PART_IDS.join(", ")}; gpu: ${GPU_PART_IDS.join(", ")}
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
   --quick       a short look; read nothing into small differences
   --json        one JSON document on stdout`;
@@ -97,17 +99,17 @@ async function main(): Promise<boolean> {
   const isSync = ["sync", "server", "cluster", "seats"].includes(what ?? "");
   const usualSeconds = isSync || what === "walls" ? 1 : 2;
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : usualSeconds)) * 1000;
-  const parts = (values.part ?? [...PART_IDS]).filter((part): part is PartId =>
-    PART_IDS.includes(part as PartId),
-  );
+  const isGpu = what === "gpu";
+  const parts = PART_IDS.filter((part) => values.part?.includes(part) ?? true);
+  const gpuParts = GPU_PART_IDS.filter((part) => values.part?.includes(part) ?? true);
+  const known: readonly string[] = isGpu ? GPU_PART_IDS : isStream ? PART_IDS : [];
   const database = DATABASES.find((kind) => kind === (values.database ?? "sqlite"));
   const isSound =
     Number.isInteger(rounds) &&
     rounds > 0 &&
     measureMs > 0 &&
     more.length === 0 &&
-    parts.length === (values.part ?? PART_IDS).length &&
-    (isStream || values.part === undefined) &&
+    (values.part ?? []).every((part) => known.includes(part)) &&
     (isLong || values.profile === undefined) &&
     (isAsync || values.database === undefined);
   if (isSound && isSync) {
@@ -121,7 +123,7 @@ async function main(): Promise<boolean> {
   }
   if (isSound && what === "memory" && values.rounds === undefined && values.seconds === undefined)
     return memory(values.json);
-  if (isSound && what === "gpu") return gpu(rounds, measureMs, values.json);
+  if (isSound && isGpu) return gpu(gpuParts, rounds, measureMs, values.json);
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
   if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);
   if (isSound && isStream) {
@@ -218,9 +220,14 @@ async function memory(asJson: boolean): Promise<boolean> {
   return figures.problem === null && noneMissed(verdicts);
 }
 
-async function gpu(rounds: number, measureMs: number, asJson: boolean): Promise<boolean> {
+async function gpu(
+  parts: readonly GpuPartId[],
+  rounds: number,
+  measureMs: number,
+  asJson: boolean,
+): Promise<boolean> {
   const machine = await describeMachine();
-  const figures = await measureGpu(rounds, measureMs);
+  const figures = await measureGpu(parts, rounds, measureMs);
   const verdicts = judgeGpu(figures);
   print(asJson ? JSON.stringify({ machine, figures, verdicts }) : gpuText(machine, figures, verdicts));
   return figures.problem === null && noneMissed(verdicts);

@@ -1,122 +1,195 @@
+import { cpSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Machine, machineLines } from "./machine.ts";
-import { runTool } from "./processes.ts";
+import { descendantsOf, endOfReplicas } from "./proc.ts";
+import { type Child, runTool, startChild } from "./processes.ts";
 import { progress } from "./progress.ts";
-import { verdictLines } from "./report.ts";
 import { makeScratchDir } from "./scratch.ts";
-import { startMillrace } from "./subjects/millrace.ts";
-import { judge, medianBy, type Verdict } from "./targets.ts";
+import { startStreamClient } from "./stream-client.ts";
+import { streamProblemOf } from "./stream-job.ts";
+import { type MillraceRunning, startMillrace } from "./subjects/millrace.ts";
+import { timedCall } from "./timed-call.ts";
 
-const MODEL = join(import.meta.dirname, "apps/decoder/model.py");
-const STREAMS = 256;
+export const GPU_PART_IDS = ["large", "small", "start"] as const;
+export type GpuPartId = (typeof GPU_PART_IDS)[number];
+
+const APPS = join(import.meta.dirname, "apps");
+export const STREAMS = 256;
 /** More than any measurement reads. */
 const TOKENS = 10_000_000;
 /** Until all streams have begun and are read evenly. */
-const WARM_UP_MS = 2_000;
-/** A model of a billion parameters is made, and its graph recorded. */
-const START_MS = 120_000;
+const WARM_UP_MS = 4_000;
+/** The streams do not end by themselves. */
+const CUT_OFF = "stream without an end";
+/** First tokens of a round, and calls before that are not counted. */
+const FIRST_TOKENS = 25;
+const WARM_UP_CALLS = 10;
+/** Before each call that waits for its first token: the decoder is idle by then. */
+const IDLE_MS = 20;
+/** After the end of a replica's processes: until the service has seen that its GPU is free. */
+const SETTLE_MS = 500;
 
-/** Tokens per second of a decoder, round by round. */
+/** The same without the service, and through it; round by round. */
+export type Beside = { readonly alone: readonly number[]; readonly served: readonly number[] };
+
+/** What was measured; parts that were left out are empty. */
 export type GpuFigures = {
-  /** In a loop of its own. */
-  readonly bare: readonly number[];
-  /** As streams through the service, with its default isolation. */
-  readonly streamed: readonly number[];
+  /** Tokens per second of a decoder of a billion parameters: its bare loop, and as streams. */
+  readonly large: Beside;
+  /** The same of a small one. */
+  readonly small: Beside;
+  /** Milliseconds to the first token of the large one, one call at a time: of the app's function, and of a call. */
+  readonly first: Beside;
+  /** Milliseconds of a context on the GPU, and of a call that starts a replica which creates one. */
+  readonly start: Beside;
   readonly problem: string | null;
 };
 
-/** Measures a decoder with 256 sequences by itself and as streams of an app; they take turns. */
-export async function measureGpu(rounds: number, measureMs: number): Promise<GpuFigures> {
-  const bare: number[] = [];
-  const streamed: number[] = [];
+type Sides = { readonly alone: number[]; readonly served: number[] };
+
+/** Measures some parts with the service's default isolation; both sides of each take turns. */
+export async function measureGpu(
+  parts: readonly GpuPartId[],
+  rounds: number,
+  measureMs: number,
+): Promise<GpuFigures> {
+  const sides = (): Sides => ({ alone: [], served: [] });
+  const [large, small, first, start] = [sides(), sides(), sides(), sides()];
+  let problem: string | null = null;
   try {
-    const service = await startMillrace(makeScratchDir(), ["decoder"]);
-    for (let round = 0; round < rounds; round++) {
-      progress(`the loop alone, ${round + 1}/${rounds}`);
-      const args = [MODEL, String(measureMs / 1000)];
-      bare.push(Number(await runTool("python3", args, { limitMs: START_MS + measureMs })));
-      progress(`${STREAMS} streams, ${round + 1}/${rounds}`);
-      streamed.push(await streamFor(service.callUrl("decoder"), service.headers, measureMs));
+    if (parts.includes("large")) {
+      await withDecoder("large", async (decoder) => {
+        for (let round = 1; round <= rounds; round++) {
+          await measureRates(decoder, large, measureMs, `large decoder, ${round}/${rounds}`);
+          progress(`first tokens, ${round}/${rounds}`);
+          await measureFirstTokens(decoder, first);
+        }
+      });
     }
-    await service.stop();
+    if (parts.includes("small")) {
+      await withDecoder("small", async (decoder) => {
+        for (let round = 1; round <= rounds; round++)
+          await measureRates(decoder, small, measureMs, `small decoder, ${round}/${rounds}`);
+      });
+    }
+    if (parts.includes("start")) await measureStarts(rounds, start);
   } catch (error) {
-    return { bare, streamed, problem: (error as Error).message };
+    problem = (error as Error).message;
   }
-  return { bare, streamed, problem: null };
+  return { large, small, first, start, problem };
+}
+
+type DecoderRunning = { readonly service: MillraceRunning; readonly alone: Child };
+
+/** Runs a decoder of a size as an app and, beside that, by itself. */
+async function withDecoder(
+  size: "large" | "small",
+  use: (decoder: DecoderRunning) => Promise<void>,
+): Promise<void> {
+  progress(`starting the ${size} decoder`);
+  const app = join(makeScratchDir(), "decoder");
+  cpSync(join(APPS, "decoder"), app, { recursive: true });
+  writeFileSync(join(app, "size"), `${size}\n`);
+  const service = await startMillrace(makeScratchDir(), [app]);
+  const alone = startChild("python3", [join(app, "alone.py")]);
+  await use({ service, alone });
+  await alone.stop();
+  await service.stop();
+}
+
+async function measureRates(
+  { service, alone }: DecoderRunning,
+  { alone: bare, served }: Sides,
+  measureMs: number,
+  title: string,
+): Promise<void> {
+  progress(`${title}: the loop alone`);
+  bare.push((await asked(alone, `rate ${measureMs / 1000}`)) as number);
+  progress(`${title}: ${STREAMS} streams`);
+  served.push(await streamedRate(service, measureMs));
 }
 
 /** Reads all streams at once; gives the messages per second of all together. */
-async function streamFor(
-  url: string,
-  headers: Readonly<Record<string, string>>,
-  measureMs: number,
-): Promise<number> {
-  let messages = 0;
-  const begun: Promise<void>[] = [];
-  const calls = Array.from({ length: STREAMS }, () => {
-    const call = request(url, {
-      method: "POST",
-      headers: { ...headers, "content-type": "application/json" },
-    });
-    begun.push(
-      new Promise((resolve, reject) => {
-        call.once("error", reject);
-        call.once("response", (answer) => {
-          if (answer.statusCode !== 200) reject(new Error(`the decoder answered ${answer.statusCode}`));
-          answer.on("error", () => {}); // It is ended in the middle.
-          // Every message ends with an empty line, and no token has one.
-          answer.on("data", (bytes: Buffer) => {
-            for (let at = bytes.indexOf("\n\n"); at >= 0; at = bytes.indexOf("\n\n", at + 2)) messages++;
-          });
-          answer.once("data", () => resolve());
-        });
-      }),
-    );
-    call.end(JSON.stringify({ n: TOKENS }));
-    return call;
+async function streamedRate(service: MillraceRunning, measureMs: number): Promise<number> {
+  const client = startStreamClient();
+  const { pid, headers } = service;
+  const server = { url: service.callUrl("decoder"), headers, pid, stop: service.stop };
+  const round = await client.read(server, {
+    streams: STREAMS,
+    body: JSON.stringify({ n: TOKENS }),
+    isGzip: false,
+    window: { fromMs: WARM_UP_MS, toMs: WARM_UP_MS + measureMs },
+    endWithinMs: 0,
   });
-  try {
-    await Promise.all(begun);
-    await pause(WARM_UP_MS);
-    const [before, startedAt] = [messages, performance.now()];
-    await pause(measureMs);
-    return ((messages - before) * 1000) / (performance.now() - startedAt);
-  } finally {
-    for (const call of calls) call.on("error", () => {}).destroy();
+  await client.stop();
+  const { [CUT_OFF]: _, ...errors } = round.errors;
+  const problem = streamProblemOf({ ...round, errors });
+  if (problem !== null) throw new Error(`the decoder's streams: ${problem}`);
+  return round.messagesPerSecond;
+}
+
+async function measureFirstTokens(
+  { service, alone }: DecoderRunning,
+  { alone: direct, served }: Sides,
+): Promise<void> {
+  const count = WARM_UP_CALLS + FIRST_TOKENS;
+  const times = (await asked(alone, `first ${count} ${IDLE_MS / 1000}`)) as number[];
+  direct.push(...times.slice(WARM_UP_CALLS));
+  for (let call = 1; call <= count; call++) {
+    await pause(IDLE_MS);
+    const ms = await firstTokenMs(service.callUrl("decoder"), service.headers);
+    if (call > WARM_UP_CALLS) served.push(ms);
   }
 }
 
-/** Streams must not slow the GPU. */
-export function judgeGpu({ bare, streamed }: GpuFigures): Verdict[] {
-  const ratios = streamed.flatMap((rate, round) => {
-    const alone = bare[round];
-    return alone === undefined ? [] : [rate / alone];
+/** From before the connection is opened to the first token. */
+async function firstTokenMs(url: string, headers: Readonly<Record<string, string>>): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const startedAt = performance.now();
+  let firstMs: number | null = null;
+  const call = request(url, {
+    method: "POST",
+    agent: false,
+    headers: { ...headers, "content-type": "application/json" },
   });
-  const value = medianBy(ratios, (ratio) => ratio);
-  const spread = ratios.length === 0 ? null : ([Math.min(...ratios), Math.max(...ratios)] as const);
-  return [
-    judge({
-      what: `${STREAMS} streams / the loop alone, tokens per second`,
-      bound: "at least",
-      target: 0.99,
-      value,
-      spread,
-      unit: "ratio",
-    }),
-  ];
+  call.once("error", reject);
+  call.once("response", (answer) => {
+    answer.on("error", reject);
+    answer.on("data", () => (firstMs ??= performance.now() - startedAt));
+    answer.once("end", () => {
+      if (answer.statusCode === 200 && firstMs !== null) resolve(firstMs);
+      else reject(new Error(`the decoder answered ${answer.statusCode} without a token`));
+    });
+  });
+  call.end(JSON.stringify({ n: 1 }));
+  return await promise;
 }
 
-/** For people. */
-export function gpuText(machine: Machine, figures: GpuFigures, verdicts: readonly Verdict[]): string {
-  const rates = (values: readonly number[]): string => values.map((rate) => rate.toFixed(0)).join(", ");
-  const lines = [
-    ...machineLines(machine),
-    `a decoder of a billion parameters, ${STREAMS} sequences; tokens per second, round by round`,
-    `the loop alone   ${rates(figures.bare)}`,
-    `streamed         ${rates(figures.streamed)}`,
-    ...(figures.problem === null ? [] : ["", `failed: ${figures.problem}`]),
-  ];
-  return [...lines, "", ...verdictLines(verdicts)].join("\n");
+/** The answer of the decoder without a service (`apps/decoder/alone.py`). */
+async function asked(alone: Child, line: string): Promise<unknown> {
+  alone.send(line);
+  return JSON.parse(await alone.nextLine());
+}
+
+async function measureStarts(rounds: number, { alone, served }: Sides): Promise<void> {
+  progress("deploying context");
+  const service = await startMillrace(makeScratchDir(), ["context"]);
+  const url = service.callUrl("context");
+  let last = await timedCall(url, service.headers, "{}");
+  const processes = descendantsOf(service.pid).length;
+  for (let round = 1; round <= rounds; round++) {
+    progress(`a bare context, then a start with one, ${round}/${rounds}`);
+    await endOfReplicas(service.pid, processes, 1);
+    await pause(SETTLE_MS);
+    // The service's look at its GPUs keeps the driver awake for both.
+    alone.push(Number(await runTool("python3", [join(APPS, "context/bare.py")])));
+    const call = await timedCall(url, service.headers, "{}");
+    if (call.result["import"] !== last.result["import"])
+      throw new Error("the template was not kept: the app was imported again");
+    if (call.result["replica"] === last.result["replica"]) throw new Error("no replica was started");
+    served.push(call.ms);
+    last = call;
+  }
+  await service.stop();
 }

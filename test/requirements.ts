@@ -11,6 +11,7 @@ import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
 import { GPU_GRANTS } from "./requirements/gpu-grants.ts";
 import { GPUS } from "./requirements/gpus.ts";
+import { GPU_MACHINE } from "./requirements/gpu-machine.ts";
 import { HARDENING } from "./requirements/hardening.ts";
 import { HARDWARE } from "./requirements/hardware.ts";
 import { HOSTED } from "./requirements/hosted.ts";
@@ -71,6 +72,7 @@ export const TABLES = [
   SEATS,
   STORAGE,
   GPUS,
+  GPU_MACHINE,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -110,6 +112,7 @@ export const REQUIREMENTS = {
   ...SEATS,
   ...STORAGE,
   ...GPUS,
+  ...GPU_MACHINE,
 };
 
 /** The id of a promise that exists. */

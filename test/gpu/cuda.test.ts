@@ -1,7 +1,7 @@
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import path from "node:path";
-import { expect, type TestContext } from "vitest";
+import { expect } from "vitest";
 import { checkCuda, lookAtWalls } from "../../src/cli/operator/doctor/host-checks.ts";
 import { WALL_LEVELS } from "../../src/host/walls/walls.ts";
 import { testSettings } from "../support/test-settings.ts";
@@ -10,6 +10,7 @@ import { REPOSITORY } from "../support/source-files.ts";
 import { type Altered, alteredHost, temporaryFolder } from "../support/walls/altered-host.ts";
 import { requireJudged } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
+import { hardware, requireGpu } from "./gpu-machine.ts";
 
 const FEATURES = readFileSync(path.join(REPOSITORY, "test/gpu/features.py"), "utf8");
 /** A program in a file: processes that it spawns import it. */
@@ -22,22 +23,6 @@ os.execv(sys.executable, [sys.executable, path, *sys.argv[2:]])
 `;
 
 const OPEN = { network: "true", management_port: "1", unix_sockets: "true" } as const;
-
-/** A Python that has PyTorch; the tests' own has no packages. */
-const torch = (process.env["PATH"] ?? "")
-  .split(path.delimiter)
-  .map((folder) => path.join(folder, "python3"))
-  .find((python) => spawnSync(python, ["-c", "import torch"]).status === 0);
-
-function requireGpu(context: TestContext): string {
-  const lack = !existsSync("/dev/nvidiactl")
-    ? "this machine has no NVIDIA GPU"
-    : "no python3 on the path has PyTorch";
-  if (existsSync("/dev/nvidiactl") && torch !== undefined) return torch;
-  process.stderr.write(`\nNOT TESTED: ${lack}\n`);
-  context.skip(lack);
-  throw new Error(lack);
-}
 
 /** How each use of the GPU ended, but for those that are left out. */
 function used(python: string, altered: Altered, without: readonly string[] = []): Record<string, string> {
@@ -72,6 +57,9 @@ for (const level of ["userns", "uid"] as const)
         expect(used(python, { level, landlock }, isRoot ? ["compiled"] : [])).toEqual({});
       },
     );
+
+/** All of them at once. */
+const PART = hardware(4);
 
 const AT_IMPORT = `
 import torch
@@ -113,7 +101,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 `;
-const SERVER_TOML = `
+const SERVER_TOML = `${PART}
 [runtime.custom]
 entrypoint = ["python", "server.py"]
 port = 8000
@@ -131,9 +119,9 @@ verifies(
   async (context) => {
     const python = requireGpu(context);
     const apps = {
-      early: { main: AT_IMPORT },
-      late: { main: IN_A_FORK },
-      prepared: { main: IN_SETUP },
+      early: { main: AT_IMPORT, toml: PART },
+      late: { main: IN_A_FORK, toml: PART },
+      prepared: { main: IN_SETUP, toml: PART },
       served: { main: "", files: { "server.py": SERVER }, toml: SERVER_TOML },
     };
     const service = await testService(apps, { isolation: "auto", python });

@@ -39,9 +39,6 @@ export const GPUS = {
     "gpu.measured": "Memory that other programs use is not granted, nor what replicas have not taken yet.",
     "gpu.measured.whole": "A whole GPU is granted if 90 % of its memory is free.",
     "gpu.use": "What a replica uses of a GPU is known where the driver tells its processes apart.",
-    "gpu.excess": "A replica that uses more than 1.1 times its share while others wait is found.",
-    "gpu.never": "A wish that no GPU of the machine can ever serve is refused with the reason.",
-    "gpu.minimums": "Minimums that do not fit on the machine together are named.",
   }),
   ...section("docs/decisions/0053-sharing-gpus.md", {
     "gpu.safe": "Whatever happens, no GPU memory is granted twice, and none is lost.",

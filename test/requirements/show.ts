@@ -153,7 +153,7 @@ export const SHOW = {
   }),
   ...section("docs/benchmarks.md", {
     "bench.verdicts":
-      "npm run bench compares deploys, servers, isolation and nodes with a bare equivalent, and says if a target is missed.",
+      "npm run bench compares deploys, servers, isolation, nodes and GPUs with bare equivalents, and names missed targets.",
   }),
   ...section("ARCHITECTURE.md: Rooms and layers", {
     "design.layers":

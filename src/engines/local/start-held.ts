@@ -20,7 +20,7 @@ export type HeldStart = {
   readonly walls: (AppWalls & Pick<WalledHost, "user">) | null;
   readonly limits: AppLimits | null;
   /** Those of its first replica, if it is a template. */
-  readonly gpus?: Omit<ReplicaGpus, "grant"> | undefined;
+  readonly gpus?: ReplicaGpus | undefined;
 };
 
 export function heldStart(

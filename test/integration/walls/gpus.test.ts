@@ -325,7 +325,7 @@ for (const level of ["userns", "uid"] as const)
         folders: { bundle, storage, environment: null },
         walls: { level, dataDir, reads: [], network: OPEN_NETWORK, user },
         limits: null,
-        gpus: { all: BOTH, nodes: BOTH, variables: {} },
+        gpus: { grant: { gpus: [], memoryBytes: null }, all: BOTH, nodes: BOTH, variables: {} },
         address: home.address,
         tickets: { template: ticket, replica: "0".repeat(32) },
       },
