@@ -30,7 +30,7 @@ export const START = {
     "settings.precedence": "A flag wins over the environment, and the environment over the config file.",
     "settings.all-problems": "Every problem of the settings is reported at once.",
     "settings.dropped": "A setting of an earlier release is refused by name, with what to do instead.",
-    "settings.few": "There are at most 56 settings, each in one group of docs/config.md.",
+    "settings.few": "There are at most 58 settings, each in one group of docs/config.md.",
     "settings.data-dir": "MILLRACE_DATA_DIR names the data directory, ./.millrace when unset.",
     "settings.host": "MILLRACE_HOST names the address both listeners bind to.",
     "settings.api-port": "MILLRACE_API_PORT sets the port of the app endpoints.",

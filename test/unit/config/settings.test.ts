@@ -61,6 +61,8 @@ verifies(
         networkUnenforced: "refuse",
         uidRange: { first: 1_900_000_000, last: 1_900_065_535 },
         gpus: { kind: "all" },
+        gpuHoldMs: 10_000,
+        gpuSharing: "project",
         containerEngine: "auto",
         baseImage: "docker.io/library/python:{python}-slim-bookworm",
         engine: "process",
@@ -153,6 +155,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     network_unenforced: "warn",
     uid_range: "400000-465535",
     gpus: "0,1",
+    gpu_hold: "3s",
+    gpu_sharing: "all",
     container_engine: "podman",
     base_image: "debian:12",
     engine: "kubernetes",
@@ -214,6 +218,8 @@ test("each setting is read from its flag, its variable and its key", () => {
     networkUnenforced: "warn",
     uidRange: { first: 400_000, last: 465_535 },
     gpus: { kind: "some", names: ["0", "1"] },
+    gpuHoldMs: 3_000,
+    gpuSharing: "all",
     containerEngine: "podman",
     baseImage: "debian:12",
     engine: "kubernetes",
@@ -304,10 +310,10 @@ verifies("settings.dropped", "a setting of an earlier release is refused, with w
   }
 });
 
-verifies("settings.few", "there are at most 56 settings, each in one group", () => {
+verifies("settings.few", "there are at most 58 settings, each in one group", () => {
   const grouped = Object.values(SETTING_GROUPS).flatMap((keys) => Object.keys(keys));
   expect(grouped.toSorted()).toEqual(Object.keys(SETTING_KEYS).toSorted());
-  expect(grouped.length).toBeLessThanOrEqual(56);
+  expect(grouped.length).toBeLessThanOrEqual(58);
   for (const { name } of Object.values(SETTING_KEYS)) expect(Object.keys(DROPPED)).not.toContain(name);
 });
 
