@@ -177,7 +177,7 @@ type StartedHere = {
   /** Why it has not started, if that is not the fault of its code; for people. */
   obstacle?(): string | null;
   /** Resolves when it has its GPUs, or has ended without them: its start begins then. Absent if it waits for none. */
-  readonly granted?: Promise<void>;
+  readonly granted?: Promise<unknown>;
   /** Resolves when its processes are gone; absent if they are as soon as it has exited. */
   readonly gone?: Promise<void>;
 };

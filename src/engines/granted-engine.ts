@@ -28,7 +28,7 @@ type Startable = Pick<Started, "exited" | "kill" | "gone" | "obstacle">;
 type Granted<Process> = Required<Startable> & {
   /** The process; null until it has its GPUs, and if it could not be started. */
   begun(): Process | null;
-  readonly granted: Promise<void>;
+  readonly granted: Promise<unknown>;
   noteProcess(pid: number): void;
   /** Adds to an exit that it was ended for what it used of its GPU. */
   explain(exit: Exit): Exit;
@@ -206,7 +206,7 @@ export class GrantedEngine implements Engine {
     return {
       begun: () => begun,
       exited: live(),
-      granted: claim.granted.then(() => {}),
+      granted: claim.granted,
       gone: gone.promise,
       kill,
       obstacle: () => (begun ? (begun.obstacle?.() ?? null) : claim.obstacle()),
@@ -246,40 +246,34 @@ function refused(why: string): Granted<never> {
   };
 }
 
+function startOf({ exited, granted, gone, ...start }: Granted<Startable>) {
+  return { exited, granted, gone, kill: () => start.kill(), obstacle: () => start.obstacle() };
+}
+
 function startedOf(start: Granted<Started>): Started {
-  const { begun, exited, kill, obstacle, granted, gone } = start;
   return {
-    exited,
-    kill,
-    obstacle,
-    granted,
-    gone,
-    vitals: (pid) => begun()?.vitals(pid) ?? null,
-    usage: async (pid) => (await begun()?.usage(pid)) ?? null,
+    ...startOf(start),
+    vitals: (pid) => start.begun()?.vitals(pid) ?? null,
+    usage: async (pid) => (await start.begun()?.usage(pid)) ?? null,
     confine: (pid) => {
-      start.noteProcess(begun()?.hostPid?.(pid) ?? pid);
-      return begun()?.confine?.(pid) ?? null;
+      start.noteProcess(start.begun()?.hostPid?.(pid) ?? pid);
+      return start.begun()?.confine?.(pid) ?? null;
     },
-    judge: (exit) => start.explain(begun()?.judge?.(exit) ?? exit),
+    judge: (exit) => start.explain(start.begun()?.judge?.(exit) ?? exit),
   };
 }
 
 function serverOf(start: Granted<StartedServer>): StartedServer {
-  const { begun, exited, kill, obstacle, granted, gone } = start;
   return {
-    exited,
-    kill,
-    obstacle,
-    granted,
-    gone,
+    ...startOf(start),
     get pid() {
-      return begun()?.pid ?? 0;
+      return start.begun()?.pid ?? 0;
     },
-    askToEnd: () => begun()?.askToEnd(),
-    usage: async () => (await begun()?.usage()) ?? null,
+    askToEnd: () => start.begun()?.askToEnd(),
+    usage: async () => (await start.begun()?.usage()) ?? null,
     place: async () => {
-      const place = (await begun()?.place()) ?? { kind: "nowhere" };
-      start.noteProcess(begun()?.pid ?? 0);
+      const place = (await start.begun()?.place()) ?? { kind: "nowhere" };
+      start.noteProcess(start.begun()?.pid ?? 0);
       return place;
     },
   };

@@ -57,19 +57,23 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
   /** Ties it to its process, and ends with the process. It fails if it is not ready `initSeconds` after it has its GPUs. */
   bindTo(process: Process, initSeconds: number): void {
     this.process = process;
-    const begin = (): void =>
-      this.setDeadline(initSeconds, () => {
-        this.initFailure = { ...this.describeTimeout(initSeconds), isTimeout: true };
-        this.kill();
-      });
-    if (!process.granted) begin();
     this.waitsForGpu = process.granted !== undefined;
-    void process.granted?.then(() => {
-      this.waitsForGpu = false;
-      if (this.#state === "starting") begin();
-      this.#events.onGranted();
-    });
+    if (!process.granted) this.#limitStart(initSeconds);
+    else void process.granted.then(() => this.#noteGranted(initSeconds));
     this.#outlive(process).catch((error: unknown) => this.#events.onError(error));
+  }
+
+  #noteGranted(initSeconds: number): void {
+    this.waitsForGpu = false;
+    if (this.#state === "starting") this.#limitStart(initSeconds);
+    this.#events.onGranted();
+  }
+
+  #limitStart(initSeconds: number): void {
+    this.setDeadline(initSeconds, () => {
+      this.initFailure = { ...this.describeTimeout(initSeconds), isTimeout: true };
+      this.kill();
+    });
   }
 
   stop(withinSeconds: number): void {

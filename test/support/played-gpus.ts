@@ -83,11 +83,7 @@ export class PlayedGpus {
         this.look();
       },
       noteProcess: (pid) => void entry.pids.add(pid),
-      release: (processesGone) =>
-        void processesGone.then(() => {
-          this.entries.delete(entry);
-          this.look();
-        }),
+      release: (processesGone) => void processesGone.then(() => this.entries.delete(entry) && this.look()),
     };
     const entry: Entry = { claim, tenant, wish, pids: new Set(), resolve, grant: null };
     this.entries.add(entry);

@@ -165,10 +165,12 @@ export class TemplateLine {
     };
     const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
     const { leaving } = this.#process;
-    const gone = exited.then(async () => {
+    const endOfProcesses = async (): Promise<void> => {
+      await exited;
       if (begun) await begun.gone;
       else if (replica.id === this.#grantee) await this.#process.exited;
-    });
+    };
+    const gone = endOfProcesses();
     const started = deferred(() => begun, { exited, kill, ...(leaving && { leaving }) });
     return { started: { ...started, obstacle, gone }, waiting };
   }
@@ -183,19 +185,22 @@ export class TemplateLine {
   #prepareFork(waiting: Waiting): void {
     if (!waiting.replica.gpus || !this.#process.showGpus) return this.#fork(waiting);
     this.#waiting.push(waiting);
-    this.#showGpus().then(
-      () => {
-        if (!this.#remove(waiting)) return;
-        if (this.#phase === "forking") this.#fork(waiting);
-        else waiting.begin(this.#events.elsewhere(waiting.replica));
-      },
-      (error: Error) => {
-        if (this.#remove(waiting)) waiting.begin(over(ended(error.message)));
-        // Another template may be told of other GPUs.
-        this.#events.onOver();
-        this.detach();
-      },
-    );
+    void this.#forkWhenShown(waiting);
+  }
+
+  async #forkWhenShown(waiting: Waiting): Promise<void> {
+    try {
+      await this.#showGpus();
+    } catch (error) {
+      if (this.#remove(waiting)) waiting.begin(over(ended((error as Error).message)));
+      // Another template may be told of other GPUs.
+      this.#events.onOver();
+      this.detach();
+      return;
+    }
+    if (!this.#remove(waiting)) return;
+    if (this.#phase === "forking") this.#fork(waiting);
+    else waiting.begin(this.#events.elsewhere(waiting.replica));
   }
 
   /** Shows the device files of those forks that there are when its turn has come, one change after the other. */
@@ -218,12 +223,22 @@ export class TemplateLine {
     const child = this.template.fork(replica, gpus && { nodes: gpus.nodes, variables: gpus.variables });
     const exited = child.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
     const forked = held ? limited({ ...child, exited }, held) : { ...child, exited };
-    void forked.exited.then(() => {
-      this.#forked.delete(replica.id);
-      // A template keeps no GPU. If it is ending, there is nothing left to hide.
-      if (gpus && this.#phase === "forking") this.#showGpus().catch(this.#events.onError);
-    });
-    begin(forked);
+    void forked.exited.then(() => this.#forked.delete(replica.id));
+    begin(gpus ? { ...forked, gone: this.#goneAndHidden(forked) } : forked);
+  }
+
+  /** A template keeps no GPU: one is given back only when the template cannot open it any more. */
+  async #goneAndHidden({ exited, gone }: Started): Promise<void> {
+    await exited;
+    await gone;
+    try {
+      await this.#showGpus();
+    } catch (error) {
+      this.#events.onError(error);
+      this.#events.onOver();
+      this.detach();
+      await this.#process.exited;
+    }
   }
 
   /** The template is dead: replicas it has not forked start in another seat, the others continue. */

@@ -40,13 +40,13 @@ verifies(
     expect(await site.answer("app")).toBe("one");
     // Calls that arrive all the time are answered, by one version or the other.
     const answers: unknown[] = [];
-    let isOver = false;
+    const over = new AbortController();
     const calling = (async () => {
-      while (!isOver) answers.push(await site.answer("app"));
+      while (!over.signal.aborted) answers.push(await site.answer("app"));
     })();
     const second = await site.deploy("app", bundle(answering("two"), files));
     const broken = await site.deploy("app", bundle(BROKEN, files));
-    isOver = true;
+    over.abort();
     await calling;
     expect([second.status, broken.status]).toEqual(["success", "init_failure"]);
     expect(new Set(answers)).toEqual(new Set(["one", "two"]));

@@ -34,7 +34,7 @@ const SHAPES: Record<string, string> = {
   listContainers:
     "[] appId projectId containerId containerState pendingReason timestamp containerStartTimestamp " +
     "containerTerminationTimestamp containerRunningTimeMs setupMs gpus containerRestartCount hostIp containerIp " +
-    "hardwareProvider region buildId isTerminating",
+    "hardwareProvider region buildId isTerminating stopReason",
   listLogs: "logs nextPageToken hasMore",
   listFiles: "[] name is_folder size_bytes last_modified",
   beginUpload: "upload_id parts",
