@@ -99,9 +99,13 @@ verifies(
     );
     for (const id of ["r-0", "r-1"]) says({ forked: { id } });
     says({ exited: { id: "r-0", code: 0 } });
-    await first.gone;
+    let isGone = false;
+    void first.gone?.then(() => (isGone = true));
     await hears("shows /dev/nvidia1");
+    // Until it is hidden, the template could open it.
+    expect(isGone).toBe(false);
     await shown();
+    await first.gone;
     says({ exited: { id: "r-1", code: 0 } });
     await hears("shows nothing");
   },
