@@ -235,17 +235,22 @@ function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): ob
   return { imagePullSecrets: [...given, { name: images.secret }] };
 }
 
+/** The word for every model. */
+const ANY = /^any$/i;
+
 /** Machines with one of its GPUs, and its sandbox. */
 function placementOf({ gpus, containerRuntime }: Workload, { spec }: PodOverrides): object {
   const runtimeClassName = containerRuntime && RUNTIME_CLASSES[containerRuntime];
   const values = gpus?.models.map(labelValue);
+  const isAny = gpus?.models.some((model) => ANY.test(model));
   const nodeSelectorTerms = [{ matchExpressions: [{ key: COMPUTE, operator: "In", values }] }];
   const machines = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
   const tolerations = (spec["tolerations"] as unknown[] | undefined) ?? [];
   const forGpus = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };
   return {
     ...(runtimeClassName !== null && { runtimeClassName }),
-    ...(gpus && { affinity: { nodeAffinity: machines }, tolerations: [...tolerations, forGpus] }),
+    ...(gpus && !isAny && { affinity: { nodeAffinity: machines } }),
+    ...(gpus && { tolerations: [...tolerations, forGpus] }),
   };
 }
 

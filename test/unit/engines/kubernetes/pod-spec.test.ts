@@ -92,6 +92,12 @@ verifies("kubernetes.resources", "GPUs, on machines with one of the cards", () =
   ]);
 });
 
+verifies("kubernetes.resources", "with ANY on every machine that has GPUs", () => {
+  const { spec } = pod({ gpus: { models: ["T4", "any"], count: 1, memoryBytes: null } });
+  expect(spec.containers[0]?.resources).toMatchObject({ limits: { "nvidia.com/gpu": "1" } });
+  expect([spec["affinity"], spec["tolerations"]]).toEqual([undefined, expect.anything()]);
+});
+
 verifies("kubernetes.image", "the image of the app's Python, else of the service's", () => {
   const image = (workload: Partial<Workload>): string | undefined => pod(workload).spec.containers[0]?.image;
   expect(image({})).toBe("worker:3.11");
