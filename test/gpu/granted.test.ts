@@ -75,8 +75,8 @@ verifies("gpu.found", "the GPU that nvidia-smi lists is the one that apps can as
 
   const [isAvailable, names, memory] = (await result(service.call("with"))) as [boolean, string[], string];
   expect([isAvailable, names]).toEqual([true, [name]]);
-  // The row is rounded down.
-  expect(Math.floor(Number(memory) / 1e8) / 10).toBe(row?.gpuMemoryGb);
+  // As the name of the GPU has it, in GiB.
+  expect(Math.round(Number(memory) / 2 ** 30)).toBe(row?.gpuMemoryGb);
   expect(await result(service.call("without"))).toEqual([false, [], null]);
 });
 
