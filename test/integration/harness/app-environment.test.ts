@@ -1,6 +1,6 @@
 import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { ALLOWED } from "../../../src/host/app-environment.ts";
+import { ALLOWED, NO_GPU_VARIABLES } from "../../../src/host/app-environment.ts";
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
@@ -124,7 +124,13 @@ verifies(
     const { path: python } = await findInterpreter("python3");
     for (const app of ["around", "ordinary"]) {
       const seen = await result("environment", {}, app);
-      const known = new Set<string>([...ALLOWED, ...own, "PWD", "LC_CTYPE"]);
+      const known = new Set<string>([
+        ...ALLOWED,
+        ...Object.keys(NO_GPU_VARIABLES),
+        ...own,
+        "PWD",
+        "LC_CTYPE",
+      ]);
       expect(Object.keys(seen).filter((name) => !known.has(name))).toEqual([]);
       expect(JSON.stringify(seen)).not.toContain("must-not-be-seen");
       expect(JSON.stringify(seen)).not.toContain(service().service.owner.token);
