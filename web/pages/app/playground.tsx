@@ -72,7 +72,7 @@ function Functions({
   readonly input: string | null;
 }) {
   const { data: functions, error, refetch } = useQuery(functionsQuery(projectId, appName));
-  if (error) return <Problem error={error} onRetry={() => void refetch()} />;
+  if (error && !functions) return <Problem error={error} onRetry={() => void refetch()} />;
   if (!functions) return <Loading />;
   const wanted = search.function ?? run?.functionName ?? "run";
   const fn = functions.find(({ name }) => name === wanted) ?? functions[0];
