@@ -58,6 +58,9 @@ export const CONTAINERS = z.array(
           /** Null if the GPU is gone. */
           model: z.nullable(z.string()),
           memoryBytes: z.nullable(z.number()),
+          /** Of the whole GPU, and what is in use of it, also by others; null if unknown. */
+          totalBytes: z.nullish(z.number()),
+          usedBytes: z.nullish(z.number()),
         }),
       ),
     ),

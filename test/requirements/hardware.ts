@@ -13,6 +13,8 @@ export const HARDWARE = {
       "The page Hardware shows the operator machines and GPUs, or what to do where there is none.",
     "hardware.replicas":
       "An app's replicas are listed with their GPUs, in the API, the CLI and the dashboard.",
+    "hardware.app":
+      "An app's page shows how full its GPUs are and were, and which app its replicas made room for; a run's, setup().",
     "hardware.metrics": "/metrics has gauges for each GPU, and nothing of them on a machine without any.",
     "hardware.doctor":
       "doctor names the driver and each GPU, and says what to do about one that does not work, and about AMD's.",

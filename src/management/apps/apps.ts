@@ -114,13 +114,16 @@ function statusBefore(app: App, latest: Build | null): AppStatus {
 type GrantedTo = (replicaId: string) => NonNullable<ContainerRecord["gpus"]>;
 
 function grantsByReplica({ source, grants }: ManagementParts["gpus"]): GrantedTo {
-  const models = new Map(source.current().gpus.map(({ uuid, model }) => [uuid, model]));
+  const gpus = new Map(source.current().gpus.map((gpu) => [gpu.uuid, gpu]));
+  const readings = new Map(source.readings().map((reading) => [reading.uuid, reading]));
   const held = Map.groupBy(grants(), ({ replicaId }) => replicaId);
   return (replicaId) =>
     (held.get(replicaId) ?? []).map(({ gpu: uuid, memoryBytes }) => ({
       uuid,
-      model: models.get(uuid) ?? null,
+      model: gpus.get(uuid)?.model ?? null,
       memoryBytes,
+      totalBytes: gpus.get(uuid)?.memoryBytes ?? null,
+      usedBytes: readings.get(uuid)?.usedBytes ?? null,
     }));
 }
 

@@ -12,7 +12,7 @@ import { verifies } from "../../verifies.ts";
 const DOCS = ["docs/accounts.md", "docs/cli.md", "docs/logs.md", "docs/management.md"];
 /** Those with packages are tried in `examples/packages.test.ts`. */
 const EXAMPLES = readdirSync(path.join(REPOSITORY, "examples"))
-  .filter((name) => !["fastapi", "rooms"].includes(name))
+  .filter((name) => !["fastapi", "gpu", "rooms"].includes(name))
   .map((name) => `examples/${name}/README.md`);
 /** Those that go on until somebody ends them. */
 const ENDLESS = / --follow| dev | listen/;

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -8,6 +8,7 @@ import { MILLRACE } from "../../support/command-line.ts";
 import { commandsOf, tryCommand } from "../../support/document-commands.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
+import { until } from "../../support/until.ts";
 import { wheelsOf } from "../../support/wheels.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -31,8 +32,7 @@ afterAll(() => {
 });
 
 /** Runs the commands of an example's README; gives what each printed. */
-async function readme(name: string, context: TestContext): Promise<string[]> {
-  context.skip(wheels === null, `NOT TESTED: the packages of examples/${name} cannot be had here`);
+async function commands(name: string, cwd: string): Promise<string[]> {
   const { baseUrl, apiUrl, owner } = service().service;
   const env = {
     PATH: `${home}:${process.env["PATH"]}`,
@@ -43,9 +43,15 @@ async function readme(name: string, context: TestContext): Promise<string[]> {
   };
   const printed: string[] = [];
   for (const command of commandsOf(`examples/${name}/README.md`)) {
-    printed.push(await tryCommand(command, { cwd: home, env }));
+    printed.push(await tryCommand(command, { cwd, env }));
   }
   return printed;
+}
+
+/** The same, if the example's packages can be had. */
+async function readme(name: string, context: TestContext): Promise<string[]> {
+  context.skip(wheels === null, `NOT TESTED: the packages of examples/${name} cannot be had here`);
+  return await commands(name, home);
 }
 
 describe("the examples with packages", () => {
@@ -60,6 +66,24 @@ describe("the examples with packages", () => {
       [expect.objectContaining({ loc: ["body", "count"] })],
     ]);
   });
+
+  verifies(
+    ["examples.work", "docs.blocks"],
+    "gpu streams words from the GPU in setup(), or from the CPU and says so",
+    async () => {
+      for (const [hasGpu, device, said] of [
+        [false, "CPU", "no GPU: this replica computes on the CPU"],
+        [true, "NVIDIA H100", "this replica computes on NVIDIA H100"],
+      ] as const) {
+        const aside = withoutPackages("gpu", { "torch.py": TORCH(hasGpu) });
+        const [deployed, where, words] = await commands("gpu", aside);
+        expect(deployed).toContain("gpu is deployed");
+        expect(JSON.parse(where ?? "")).toEqual({ device, gpu_memory_bytes: null });
+        expect(words?.trim().split(/\s+/)).toHaveLength(20);
+        await until("what its log says", () => service().logs.some(({ text }) => text === said));
+      }
+    },
+  );
 
   verifies(
     ["examples.work", "docs.blocks"],
@@ -78,6 +102,40 @@ describe("the examples with packages", () => {
     },
   );
 });
+
+/** As much of PyTorch as the example needs, on a machine with a GPU or without. */
+const TORCH = (hasGpu: boolean) => `
+import random
+from types import SimpleNamespace
+
+class tensor(list):
+    device = "cpu"
+    def to(self, device):
+        moved = tensor(self)
+        moved.device = device
+        return moved
+
+def multinomial(row, count):
+    return SimpleNamespace(item=lambda: random.choices(range(len(row)), weights=row)[0])
+
+cuda = SimpleNamespace(
+    is_available=lambda: ${hasGpu ? "True" : "False"},
+    get_device_name=lambda index: "NVIDIA H100",
+    get_device_properties=lambda index: SimpleNamespace(total_memory=80_000_000_000),
+)
+`;
+
+/** Puts the example where no package of it has to be fetched. */
+function withoutPackages(name: string, files: Readonly<Record<string, string>>): string {
+  const aside = mkdtempSync(path.join(home, "aside-"));
+  const folder = path.join(aside, "examples", name);
+  mkdirSync(path.dirname(folder));
+  cpSync(path.join(REPOSITORY, "examples", name), folder, { recursive: true });
+  for (const [file, text] of Object.entries(files)) writeFileSync(path.join(folder, file), text);
+  const toml = path.join(folder, "millrace.toml");
+  writeFileSync(toml, readFileSync(toml, "utf8").replace(/^\[dependencies\.pip\][^]*$/m, ""));
+  return aside;
+}
 
 async function enter(room: string): Promise<WebSocket> {
   const { token } = service().service.owner;

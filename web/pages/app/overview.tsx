@@ -3,6 +3,7 @@ import { DEFAULT_RANGE } from "../../api/figures.ts";
 import { FiguresView } from "../overview/figures-view.tsx";
 import { RangePicker } from "../overview/range-picker.tsx";
 import { Facts } from "./overview/facts.tsx";
+import { Gpus } from "./overview/gpus.tsx";
 import { Replicas } from "./overview/replicas.tsx";
 
 /** How one app is doing: what serves, its figures, its replicas. */
@@ -34,6 +35,7 @@ export function AppOverview() {
           </span>
         }
       />
+      <Gpus projectId={projectId} appName={appName} />
       <Replicas projectId={projectId} appName={appName} />
     </div>
   );

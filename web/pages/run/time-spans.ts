@@ -18,17 +18,25 @@ export type TimeSpan = {
 export type Scale = { readonly fromMs: number; readonly toMs: number; readonly spans: readonly TimeSpan[] };
 
 /** What became of a run over time, from its acceptance to its end or to now. */
-export function runScale(run: Run, firstChunkMs: number | null, nowMs: number): Scale {
+export function runScale(
+  run: Run,
+  firstChunkMs: number | null,
+  nowMs: number,
+  /** How long the replica's `setup()` took; null if it has none, or if that is no longer known. */
+  setupMs: number | null = null,
+): Scale {
   const createdMs = Date.parse(run.createdAt);
   const endMs = run.completedAt === null ? Math.max(nowMs, createdMs) : Date.parse(run.completedAt);
   const startedMs = run.startedAt === null ? null : Date.parse(run.startedAt);
   const readyMs = run.containerStartedAt === null ? null : Date.parse(run.containerStartedAt);
   const spans: TimeSpan[] = [];
-  // The replica became ready after the run had come: it was started for it.
-  const coldUntilMs =
-    readyMs !== null && readyMs > createdMs ? Math.min(readyMs, startedMs ?? readyMs) : null;
+  const coldUntilMs = readyMs !== null && isCold(run) ? Math.min(readyMs, startedMs ?? readyMs) : null;
   if (coldUntilMs !== null) {
     spans.push(closed("Cold start", "cold", createdMs, coldUntilMs, "Waiting until a replica was ready"));
+    if (setupMs !== null) {
+      const setupFromMs = Math.max(createdMs, coldUntilMs - setupMs);
+      spans.push(closed("setup()", "cold", setupFromMs, coldUntilMs, "The last part of the cold start"));
+    }
   }
   const queuedUntilMs = startedMs ?? endMs;
   const queuedFromMs = coldUntilMs ?? createdMs;
@@ -44,6 +52,11 @@ export function runScale(run: Run, firstChunkMs: number | null, nowMs: number): 
   }
   if (isOver(run)) spans.push(closed(capital(run.status), "mark", endMs, endMs));
   return { fromMs: createdMs, toMs: Math.max(endMs, createdMs + 1), spans };
+}
+
+/** Whether the replica became ready after the run had come: it was started for it. */
+export function isCold({ createdAt, containerStartedAt }: Run): boolean {
+  return containerStartedAt !== null && Date.parse(containerStartedAt) > Date.parse(createdAt);
 }
 
 /** The attempts to deliver a response, on a scale of their own: they may go on for days. */

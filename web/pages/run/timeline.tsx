@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { replicasQuery } from "../../api/replicas.ts";
 import { attemptsQuery, isOver } from "../../api/runs.ts";
 import type { Run, RunIds } from "../../api/runs.ts";
 import { Card } from "../../parts/card.tsx";
 import { classes } from "../../parts/classes.ts";
 import { exact, span } from "../../parts/format.ts";
-import { runScale, webhookScale } from "./time-spans.ts";
+import { isCold, runScale, webhookScale } from "./time-spans.ts";
 import type { Scale, SpanTone, TimeSpan } from "./time-spans.ts";
 
 const TONES: Record<SpanTone, string> = {
@@ -31,10 +32,17 @@ export function Timeline({
 }) {
   const nowMs = useTick(!isOver(run));
   const { data: attempts = [] } = useQuery(attemptsQuery(ids, run));
+  const { data: seen } = useQuery({
+    ...replicasQuery(ids.projectId, ids.appName),
+    enabled: isCold(run),
+    refetchInterval: false,
+  });
+  // Known while the replica lives.
+  const replica = seen?.replicas.find(({ containerId }) => containerId === run.containerId);
   const webhook = webhookScale(run, attempts);
   return (
     <Card title="Timeline">
-      <ScaleView scale={runScale(run, firstChunkMs, nowMs)} label="The run" />
+      <ScaleView scale={runScale(run, firstChunkMs, nowMs, replica?.setupMs)} label="The run" />
       {webhook && (
         <>
           <h3 className="mt-4 mb-2 font-medium">Webhook</h3>

@@ -11,6 +11,7 @@ export function Lines<Name extends string>({
   axis,
   series,
   values,
+  top = 0,
   format,
   empty,
 }: {
@@ -19,6 +20,8 @@ export function Lines<Name extends string>({
   readonly series: readonly Series<Name>[];
   /** As many as the axis has steps. */
   readonly values: readonly Values<Name>[];
+  /** The scale reaches at least so far. */
+  readonly top?: number;
   readonly format: (value: number) => string;
   readonly empty: ReactNode;
 }) {
@@ -27,7 +30,7 @@ export function Lines<Name extends string>({
     <ChartFrame
       label={label}
       axis={axis}
-      most={most}
+      most={Math.max(most, top)}
       isWhole={false}
       format={format}
       isEmpty={most === 0}

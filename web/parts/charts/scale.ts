@@ -8,6 +8,7 @@ const TIME_STEPS_MS = [
 ];
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const SECONDS = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 
 /** Round numbers from 0 to the first one that is not below `most`, about so many. */
@@ -39,6 +40,7 @@ export function timeLabel(ms: number): string {
 
 /** The time of a step, with its day where the whole is longer than one. */
 export function stepLabel(ms: number, stepMs: number, isLong: boolean): string {
-  const clock = stepMs >= DAY_MS ? "" : `${CLOCK.format(ms)} – ${CLOCK.format(ms + stepMs)}`;
+  const format = stepMs < MINUTE_MS ? SECONDS : CLOCK;
+  const clock = stepMs >= DAY_MS ? "" : `${format.format(ms)} – ${format.format(ms + stepMs)}`;
   return isLong ? `${DAY.format(ms)} ${clock}`.trim() : clock;
 }

@@ -1,9 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { replicasQuery } from "../../../api/replicas.ts";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { appQuery } from "../../../api/apps.ts";
+import { evictionsQuery, replicasQuery } from "../../../api/replicas.ts";
 import type { Replica } from "../../../api/replicas.ts";
 import { Badge } from "../../../parts/badge.tsx";
 import { Card } from "../../../parts/card.tsx";
 import { bytes, count, span } from "../../../parts/format.ts";
+import { plainLine } from "../../../parts/plain-line.ts";
 import { Problem } from "../../../parts/problem.tsx";
 import { SkeletonRows } from "../../../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../../../parts/table.tsx";
@@ -19,9 +23,12 @@ const COLUMNS = [
 /** An app may have two thousand. */
 const MAX_SHOWN = 50;
 
+type Props = { readonly projectId: string; readonly appName: string };
+
 /** The processes that take an app's calls. */
-export function Replicas({ projectId, appName }: { readonly projectId: string; readonly appName: string }) {
-  const { data: replicas, error, refetch } = useQuery(replicasQuery(projectId, appName));
+export function Replicas({ projectId, appName }: Props) {
+  const { data: seen, error, refetch } = useQuery(replicasQuery(projectId, appName));
+  const replicas = seen?.replicas;
   const hidden = (replicas?.length ?? 0) - MAX_SHOWN;
   return (
     <Card title="Replicas" isFlush>
@@ -58,6 +65,7 @@ export function Replicas({ projectId, appName }: { readonly projectId: string; r
       {hidden > 0 && (
         <p className="border-t border-line px-4 py-2.5 text-ink-faint">and {count(hidden)} more</p>
       )}
+      <Evictions projectId={projectId} appName={appName} />
     </Card>
   );
 }
@@ -80,8 +88,10 @@ function Gpus({ gpus }: { readonly gpus: NonNullable<Replica["gpus"]> }) {
 }
 
 function ReplicaState({ replica }: { readonly replica: Replica }) {
-  if (replica.isTerminating) return <Badge>draining</Badge>;
-  if (replica.containerState === "PENDING") return <Starting reason={replica.pendingReason} />;
+  if (replica.isTerminating)
+    return <WithReason badge={<Badge>draining</Badge>} reason={replica.stopReason} />;
+  if (replica.containerState === "PENDING")
+    return <WithReason badge={<Badge tone="busy">starting</Badge>} reason={replica.pendingReason} />;
   return replica.containerState === "RUNNING" ? (
     <Badge tone="good">ready</Badge>
   ) : (
@@ -89,12 +99,49 @@ function ReplicaState({ replica }: { readonly replica: Replica }) {
   );
 }
 
-/** With what keeps it from starting, in the cluster's own words, where that is known. */
-function Starting({ reason }: { readonly reason: Replica["pendingReason"] }) {
+/** With why it does not start, or is being ended, where that is known. */
+function WithReason({
+  badge,
+  reason,
+}: {
+  readonly badge: ReactNode;
+  readonly reason: string | null | undefined;
+}) {
   return (
     <>
-      <Badge tone="busy">starting</Badge>
+      {badge}
       {reason && <p className="mt-1 max-w-120 text-[0.9rem] text-ink-soft">{reason}</p>}
     </>
+  );
+}
+
+/** Which of its replicas were ended because another app needed their GPUs. */
+function Evictions({ projectId, appName }: Props) {
+  const { data: app } = useQuery(appQuery(projectId, appName));
+  const enabled = Number(app?.gpuCount ?? 0) > 0;
+  const { data: evictions = [] } = useQuery({ ...evictionsQuery(projectId, appName), enabled });
+  if (evictions.length === 0) return null;
+  return (
+    <section className="border-t border-line px-4 py-3">
+      <h3 className="mb-1 font-medium">Replicas that made room for another app</h3>
+      <ul aria-label="Evictions" className="flex flex-col gap-0.5">
+        {evictions.map(({ timestamp, text }) => (
+          <li key={timestamp} className="flex flex-wrap gap-x-3">
+            <span className="text-ink-soft">
+              <Time at={timestamp} />
+            </span>
+            <span className="min-w-0 wrap-anywhere">{plainLine(text)}</span>
+          </li>
+        ))}
+      </ul>
+      <Link
+        to="/projects/$projectId/apps/$appName/logs"
+        params={{ projectId, appName }}
+        search={{ search: "evicted for" }}
+        className="mt-1 inline-block text-accent underline-offset-2 hover:underline"
+      >
+        All in its log
+      </Link>
+    </section>
   );
 }

@@ -1,0 +1,71 @@
+import { expect } from "vitest";
+import { seriousFaults } from "../../support/axe.ts";
+import { addressOf, card, sharedDashboard } from "../../support/dashboard-site.ts";
+import { PlayedGpus, playedGpu } from "../../support/played-gpus.ts";
+import { ToldGpus } from "../../support/sample-gpus.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
+import { verifies } from "../../verifies.ts";
+
+const MAIN = "def setup():\n    pass\n\ndef run():\n    return 1\n";
+const TOML = `[hardware]\ncompute = "H100"\ngpu_memory = 60\n[scaling]\ncooldown = 3600\n`;
+const app = { main: MAIN, toml: TOML };
+
+const gpus = new PlayedGpus(playedGpu(0));
+const told = new ToldGpus();
+told.machine = { driver: "played", gpus: gpus.gpus, trouble: null };
+told.readings = [
+  {
+    uuid: "GPU-0",
+    usedBytes: 52e9,
+    freeBytes: 28e9,
+    utilization: null,
+    watts: null,
+    celsius: null,
+    processes: null,
+  },
+];
+const { service, open } = sharedDashboard({ one: app, two: app }, WITHOUT_WALLS, {
+  gpus: told.source,
+  openGrants: gpus.openGrants,
+});
+
+/** How far the page itself can be scrolled sideways. */
+const SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+
+verifies(
+  ["hardware.app", "dashboard.axe"],
+  "an app's page shows how full its GPU is and has been, and which app a replica had to make room for",
+  async () => {
+    await service().call("one");
+    const { page, complaints } = await open("/apps/one");
+    const shown = card(page, "GPUs");
+    await shown.getByText("52 GB in use of 80 GB").waitFor();
+    await shown.getByText("granted to this app: 60 GB").waitFor();
+    const chart = shown.getByRole("slider", { name: "Memory in use" });
+    await chart.focus();
+    await page.keyboard.press("ArrowRight");
+    expect(await chart.getAttribute("aria-valuetext")).toContain("H100 GPU-0 52 GB");
+    expect(await seriousFaults(page)).toEqual([]);
+
+    await service().call("two");
+    await page.goto(addressOf(service(), "/apps/one"));
+    await card(page, "Replicas").getByText("evicted for app two").waitFor();
+    expect(await seriousFaults(page, { isAgain: true })).toEqual([]);
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await page.evaluate<number>(SIDEWAYS)).toBeLessThanOrEqual(0);
+    expect(complaints).toEqual([]);
+  },
+);
+
+verifies(
+  "hardware.app",
+  "the timeline of a run that a replica was started for has the time of its setup()",
+  async () => {
+    const { json } = await service().call("one");
+    const { page, complaints } = await open(`/apps/one/runs/${json.run_id}`);
+    const timeline = card(page, "Timeline").getByRole("list", { name: "The run" });
+    await timeline.getByText("Cold start", { exact: true }).waitFor();
+    await timeline.getByText("setup()", { exact: true }).waitFor();
+    expect(complaints).toEqual([]);
+  },
+);
