@@ -39,9 +39,10 @@ export class GpuRoom {
     if (never !== null) return [`calls will fail with no_gpu_free: ${never}`];
     const { maxReplicas } = config.scaling;
     const most = Math.min(maxReplicas, MOST_COUNTED);
-    if (!wish || this.#fits([{ app: "", projectId: "", wish, replicas: most }])) return [];
-    let room = 1;
-    while (this.#fits([{ app: "", projectId: "", wish, replicas: room + 1 }])) room += 1;
+    if (!wish || !this.#gpus) return [];
+    const each = Array.from({ length: most }, () => ({ app: "", projectId: "", wish, replicas: 1 }));
+    const room = most - this.#gpus.broker.fits(each).length;
+    if (room === most) return [];
     const many = room === 1 ? "1 replica" : `${room} replicas`;
     return [`max_replicas = ${maxReplicas}, but the GPUs of this machine have room for ${many}`];
   }
