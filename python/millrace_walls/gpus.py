@@ -45,11 +45,20 @@ def _with_common(nodes: Sequence[str]) -> list[str]:
 
 
 def keep_to(gpus: Gpus) -> None:
-    """Keeps this process and all it starts from those GPUs of its seat that are not granted. Raises OSError on failure.
-    Does nothing where Landlock is too old: there a replica can open what any replica of its seat may.
-    """
+    """Keeps this process and all it starts from those GPUs of its seat that are not granted. Raises OSError on failure."""
     from . import landlock
 
     closed = gpus.closed()
     if closed and landlock.version() >= landlock.MOVES_SINCE:
         landlock.hide_devices(closed)
+
+
+def reason_against_forks(every: Sequence[str]) -> str | None:
+    """Why the processes of a seat with these GPUs cannot be kept to some of them, or None. Each would count from the
+    first that any of them has, and two would use the same one.
+    """
+    from . import landlock
+
+    if len(every) < 2 or landlock.version() >= landlock.MOVES_SINCE:
+        return None
+    return "the kernel's Landlock is too old, or off, to keep forks to GPUs of their own"

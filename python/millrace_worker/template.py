@@ -34,7 +34,7 @@ def serve(order: Order) -> None:
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
         _say(home, {"failed": apps.describe_failure(error)})
         sys.exit(1)
-    reason = forkable.reason_against(before)
+    reason = forkable.reason_against(before) or _reason_of_gpus(order)
     reason = reason and reason[:REASON_CHARS]
     _say(home, {"ready": {**app.describe(), "pid": os.getpid(), "forks": reason is None, "reason": reason}})
     if reason is None:
@@ -45,6 +45,14 @@ def serve(order: Order) -> None:
         home.close()
         logs.send_home(order.address, order.replica_ticket or "")
         replicas.serve(order, app, order.replica_ticket or "")
+
+
+def _reason_of_gpus(order: Order) -> str | None:
+    if not order.gpu_nodes:
+        return None
+    from millrace_walls.gpus import reason_against_forks
+
+    return reason_against_forks(order.gpu_nodes)
 
 
 def _say(home: socket.socket, message: dict[str, Any]) -> None:
@@ -137,6 +145,8 @@ class _Nursery:
             from millrace_walls.gpus import Gpus, keep_to
 
             keep_to(Gpus(self._order.gpu_nodes, gpus["nodes"] if gpus else []))
+            if not gpus:
+                os.environ["CUDA_VISIBLE_DEVICES"] = ""  # The template has those of its first replica.
         if gpus:
             os.environ.update(gpus["variables"])
         forkable.renew(self._app.module)

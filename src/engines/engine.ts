@@ -247,6 +247,8 @@ export type ServerPlace =
 export type StartedServer = StartedHere & {
   /** Of its process; 0 if there is none. */
   readonly pid: number;
+  /** A process of ours that all of its processes are below; absent if `pid` is one. */
+  readonly ancestor?: number;
   askToEnd(): void;
   /** Where it can be reached, after checking that the listener belongs to it. */
   place(): Promise<ServerPlace>;

@@ -273,7 +273,8 @@ function serverOf(start: Granted<StartedServer>): StartedServer {
     usage: async () => (await start.begun()?.usage()) ?? null,
     place: async () => {
       const place = (await start.begun()?.place()) ?? { kind: "nowhere" };
-      start.noteProcess(start.begun()?.pid ?? 0);
+      // What listens may be a router beside the processes that use the GPU.
+      start.noteProcess(start.begun()?.ancestor ?? start.begun()?.pid ?? 0);
       return place;
     },
   };

@@ -139,10 +139,18 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     return this.ready.length === 0 ? this.#crashes.initFailure : null;
   }
 
+  get waitsForGpu(): boolean {
+    return this.#withoutGpu() !== null;
+  }
+
   /** What a start waits for that has no GPU yet; null if none waits. */
   gpuObstacle(): string | null {
-    for (const replica of this.replicas)
-      if (replica.waitsForGpu && !replica.isCondemned) return replica.obstacle() ?? WANTS_GPU;
+    const replica = this.#withoutGpu();
+    return replica && (replica.obstacle() ?? WANTS_GPU);
+  }
+
+  #withoutGpu(): R | null {
+    for (const replica of this.replicas) if (replica.waitsForGpu && !replica.isCondemned) return replica;
     return null;
   }
 
@@ -291,7 +299,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   }
 
   #noteReady(): void {
-    const waits = this.ready.length === 0 && this.gpuObstacle() !== null;
+    const waits = this.ready.length === 0 && this.waitsForGpu;
     this.readyClock.set(this.ready.length > 0 || waits, this.#clock.monotonic());
   }
 

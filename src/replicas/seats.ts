@@ -27,7 +27,8 @@ export class Seats {
   readonly #taking = new Map<Seat, number>();
   #workload: Workload;
   #keepMs: number;
-  #forks: boolean;
+  /** One of its templates could not fork. */
+  #isSingle = false;
   #isClosed = false;
 
   /** A seat is kept for `keepMs` without a replica. */
@@ -37,7 +38,12 @@ export class Seats {
     this.#workload = workload;
     this.#keepMs = keepMs;
     this.#events = events;
-    this.#forks = workload.mayFork && (engine.gpuHandling?.(workload).mayFork ?? true);
+  }
+
+  /** Asked each time: GPUs may have been found meanwhile. */
+  get #forks(): boolean {
+    const workload = this.#workload;
+    return !this.#isSingle && workload.mayFork && (this.#engine.gpuHandling?.(workload).mayFork ?? true);
   }
 
   start(replica: ReplicaStart): Started {
@@ -101,7 +107,7 @@ export class Seats {
   #openSeat(workload: Workload): Seat {
     const seat: Seat = this.#engine.open(workload, this.#keepMs, this.#home, {
       ...this.#events,
-      onSingle: () => (this.#forks = false),
+      onSingle: () => (this.#isSingle = true),
       // Replaces a dead template, or starts beside one that may not fork.
       elsewhere: (replica) =>
         this.#forks || this.#isClosed

@@ -39,9 +39,10 @@ export class GpuRoom {
     if (never !== null) return [`calls will fail with no_gpu_free: ${never}`];
     const { maxReplicas } = config.scaling;
     const most = Math.min(maxReplicas, MOST_COUNTED);
-    if (!wish || this.#fits([{ app: "", projectId: "", wish, replicas: most }])) return [];
-    let room = 1;
-    while (this.#fits([{ app: "", projectId: "", wish, replicas: room + 1 }])) room += 1;
+    if (!wish || !this.#gpus) return [];
+    const each = Array.from({ length: most }, () => ({ app: "", projectId: "", wish, replicas: 1 }));
+    const room = most - this.#gpus.broker.fits(each).length;
+    if (room === most) return [];
     const many = room === 1 ? "1 replica" : `${room} replicas`;
     return [`max_replicas = ${maxReplicas}, but the GPUs of this machine have room for ${many}`];
   }
@@ -64,14 +65,16 @@ export class GpuRoom {
   /** Whether a replica of a version has room beside all that the app has now, and beside the minimums of other apps. */
   fitsBeside({ version, live }: OpenVersion, others: readonly OpenVersion[]): boolean {
     const wish = this.#wish(version.config);
-    if (!wish) return true;
+    // What can never start gains nothing if others end.
+    if (!wish || this.never(version.config) !== null) return true;
     const { projectId, name } = live.app;
     const ofApp = { app: name, projectId };
     const now = others.flatMap((other): Minimum[] => {
       const held = this.#wish(other.version.config);
       return held ? [{ ...ofApp, wish: held, replicas: other.pool.replicas.size }] : [];
     });
-    return this.#fits([...this.#minimums(live.app), ...now, { ...ofApp, wish, replicas: 1 }]);
+    const own = { ...ofApp, wish, replicas: 1 };
+    return !this.#gpus?.broker.fits([...this.#minimums(live.app), ...now, own]).includes(own);
   }
 
   /** Whether its replicas hold GPUs of this machine. */
@@ -79,16 +82,12 @@ export class GpuRoom {
     return this.#wish(version.config) !== null;
   }
 
-  #fits(minimums: readonly Minimum[]): boolean {
-    return this.#gpus?.broker.fits(minimums).length === 0;
-  }
-
   #minimums(without: Named): Minimum[] {
     return this.#live().flatMap(({ app, version: { config } }): Minimum[] => {
       const wish = this.#wish(config);
       const { minReplicas: replicas } = config.scaling;
       const isOther = app.projectId !== without.projectId || app.name !== without.name;
-      return wish && isOther && replicas > 0
+      return wish && isOther && replicas > 0 && this.never(config) === null
         ? [{ app: app.name, projectId: app.projectId, wish, replicas }]
         : [];
     });

@@ -197,7 +197,7 @@ export class Room {
 
   /** It could not start: whether a version of the same app may be what is in the way. If so, `clear` ends it too. */
   widen({ lacksGpu }: Pick<InitFailure, "lacksGpu">): boolean {
-    if (lacksGpu) return this.#needGpus();
+    if (lacksGpu) return this.#gpuRoom.never(this.#next.version.config) === null && this.#needGpus();
     if (!this.#traffic?.contest(this.#next)) return false;
     this.#rivals = this.#traffic.rivalsOf(this.#next);
     return true;

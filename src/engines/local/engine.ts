@@ -53,6 +53,7 @@ function serveProcess(host: ProcessHost, workload: Workload, owner: ServerOwner)
     const { agent, exited } = started;
     const server = {
       pid: 0,
+      ancestor: agent.pid,
       exited,
       kill: () => agent.end(),
       askToEnd: () => agent.askToEnd(),

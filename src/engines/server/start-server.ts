@@ -38,6 +38,9 @@ export function startServer(
     get pid() {
       return running?.pid ?? 0;
     },
+    get ancestor() {
+      return running?.ancestor ?? this.pid;
+    },
     exited: live(),
     leaving: leaving.promise,
     kill: () => {

@@ -47,18 +47,17 @@ function openSeat(parts: SeatParts, workload: Workload, keepMs: number, home: Ho
     void process.exited.then(() => owner.onEnded());
     return process;
   };
-  const newLine = ({ id, ticket: own, gpus }: ReplicaStart): TemplateLine => {
+  const newLine = (first: ReplicaStart): TemplateLine => {
     const logs = new LogSockets(workload.projectId, owner);
     const ticket = home.expect((kind, socket, pid) => {
       if (kind === "template") made.template.attach(socket, pid);
       else if (!logs.take(kind, socket)) socket.destroy();
     });
-    const started = spawn({ template: ticket, replica: own }, gpus);
+    const started = spawn({ template: ticket, replica: first.ticket }, first.gpus);
     void started.exited.then(({ isLeft }) => logs.close(isLeft ? null : clock));
     const onReady = (): void => home.forget(ticket);
     const events = { ...owner, onReady };
-    const grantee = gpus ? id : null;
-    const made: TemplateLine = new TemplateLine(started, clock, idle, keptMs, events, grantee);
+    const made: TemplateLine = new TemplateLine(started, clock, idle, keptMs, events, first);
     return made;
   };
   return {

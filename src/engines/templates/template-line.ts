@@ -60,6 +60,8 @@ export class TemplateLine {
   readonly #process: StartedProcess;
   /** The replica with whose GPUs it imports, and whose process it may become; null without GPUs. */
   readonly #grantee: string | null;
+  /** The device files of GPUs that its forks may get. */
+  readonly #reachable: ReadonlySet<string>;
   readonly #clock: Clock;
   readonly #idle: IdleTemplates;
   readonly #events: LineEvents;
@@ -74,17 +76,18 @@ export class TemplateLine {
   /** The device files of its forks are visible to it. */
   #shown = Promise.resolve();
 
-  /** `process` imports the app, with the GPUs of the replica `grantee` if it is given any. It is kept for `keepMs` without a replica, if there is memory for it. */
+  /** `process` imports the app, with the GPUs of the replica `first` if that has any. It is kept for `keepMs` without a replica, if there is memory for it. */
   constructor(
     process: StartedProcess,
     clock: Clock,
     idle: IdleTemplates,
     keepMs: number,
     events: LineEvents,
-    grantee: string | null = null,
+    first: Pick<ReplicaStart, "id" | "gpus"> | null = null,
   ) {
     this.#process = process;
-    this.#grantee = grantee;
+    this.#grantee = first?.gpus ? first.id : null;
+    this.#reachable = new Set([...(first?.gpus?.all ?? []), ...(first?.gpus?.nodes ?? [])]);
     this.#clock = clock;
     this.#idle = idle;
     this.#keepMs = keepMs;
@@ -183,7 +186,16 @@ export class TemplateLine {
 
   /** A fork can open the device files of its GPUs only after they are visible to the template. */
   #prepareFork(waiting: Waiting): void {
-    if (!waiting.replica.gpus || !this.#process.showGpus) return this.#fork(waiting);
+    const { gpus } = waiting.replica;
+    if (this.#phase === "over") return waiting.begin(this.#events.elsewhere(waiting.replica));
+    if (gpus && !gpus.nodes.every((node) => this.#reachable.has(node))) {
+      // They were found after the import: another template is told of them.
+      this.#events.onOver();
+      waiting.begin(this.#events.elsewhere(waiting.replica));
+      this.#isDetached = true;
+      return this.#rest();
+    }
+    if (!gpus || !this.#process.showGpus) return this.#fork(waiting);
     this.#waiting.push(waiting);
     void this.#forkWhenShown(waiting);
   }

@@ -1,6 +1,7 @@
 import { type Clock, pause, type Timer, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { Gpu, GpuGrant, GpuReading, GpuWish, MachineGpus } from "../../model/gpu.ts";
+import { readStat } from "../processes.ts";
 import { decide } from "./decide.ts";
 import { type Minimum, withoutPlace } from "./minimums.ts";
 import { whatItAwaits, whyNever } from "./reasons.ts";
@@ -27,7 +28,7 @@ export type Claim = {
   obstacle(): string | null;
   /** Gives up waiting. What has been granted needs `release`. */
   cancel(): void;
-  /** A process that may hold memory of the GPUs, by the host's id; any number of them. */
+  /** A process that may hold memory of the GPUs, by the host's id, as may all that it starts; any number of them. */
   noteProcess(pid: number): void;
   /** Gives the GPUs back once those processes are gone and the memory is seen to be free. Idempotent. */
   release(processesGone: Promise<void>): void;
@@ -60,6 +61,8 @@ export type BrokerParts = {
   readonly holdMs?: number;
   /** Whether apps of several projects may be on one GPU, whose memory is not cleared between them. */
   readonly sharesAcrossProjects?: boolean;
+  /** The process above one; null if there is none with that id. */
+  readonly parentOf?: (pid: number) => number | null;
   /** A replica uses much more than its share while others wait. Called once per claim. */
   readonly onExcess?: (claim: Claim) => void;
 };
@@ -79,6 +82,8 @@ const SETTLED_MS = 10_000;
 const LOOK_MS = 5_000;
 /** A tenant that has not released a claim by then does not evict it. */
 const EVICTED_MS = 1_000;
+/** How many processes may be between one that holds memory and one that its replica named. */
+const MAX_STEPS_UP = 32;
 
 type Entry = {
   readonly id: number;
@@ -87,6 +92,8 @@ type Entry = {
   readonly claim: Claim;
   readonly resolve: (grant: GpuGrant | null) => void;
   readonly pids: Set<number>;
+  /** Processes below those that hold memory. */
+  below: ReadonlySet<number>;
   phase: "waiting" | "granted" | "ending" | "over";
   grant: GpuGrant | null;
   grantedMs: number;
@@ -105,6 +112,10 @@ export class GpuBroker {
   readonly #closing = new AbortController();
   readonly #stopListening: () => void;
   #lastId = 0;
+  /** The readings whose processes have been assigned to replicas. */
+  #assigned: readonly GpuReading[] | null = null;
+  /** Those that name processes by ids of another machine: the driver counts as the host does, not as this container. */
+  readonly #untold = new Set<GpuReading>();
   #isDue = false;
   #isLooking = false;
   #lookMs = FIRST_LOOK_MS;
@@ -133,6 +144,7 @@ export class GpuBroker {
       claim,
       resolve,
       pids: new Set(),
+      below: new Set(),
       phase: "waiting",
       grant: null,
       grantedMs: 0,
@@ -170,14 +182,14 @@ export class GpuBroker {
   /** What is granted or not back yet. */
   use(): readonly GpuUse[] {
     const readings = this.#readings();
-    return [...this.#entries.values()].flatMap(({ tenant, grant, pids }) =>
-      (grant?.gpus ?? []).map((gpu) => ({
-        app: tenant.app,
-        projectId: tenant.projectId,
-        tenant: tenant.key,
+    return [...this.#entries.values()].flatMap((entry) =>
+      (entry.grant?.gpus ?? []).map((gpu) => ({
+        app: entry.tenant.app,
+        projectId: entry.tenant.projectId,
+        tenant: entry.tenant.key,
         gpu,
-        grantedBytes: grant?.memoryBytes ?? gpu.memoryBytes,
-        usedBytes: usedBytesOf({ pids }, readings.get(gpu.uuid)),
+        grantedBytes: entry.grant?.memoryBytes ?? gpu.memoryBytes,
+        usedBytes: usedBytesOf({ pids: processesOf(entry) }, readings.get(gpu.uuid)),
       })),
     );
   }
@@ -215,6 +227,7 @@ export class GpuBroker {
     // The kernel gave the id to a new process: the one before has ended.
     for (const other of this.#entries.values()) if (other.phase === "ending") other.pids.delete(pid);
     entry.pids.add(pid);
+    this.#assigned = null;
   }
 
   async #release(entry: Entry, processesGone: Promise<void>): Promise<void> {
@@ -266,9 +279,10 @@ export class GpuBroker {
     }
   }
 
-  #hasProcesses({ grant, pids }: Entry): boolean {
+  #hasProcesses(entry: Entry): boolean {
     const readings = this.#readings();
-    return (grant?.gpus ?? []).some(({ uuid }) =>
+    const pids = processesOf(entry);
+    return (entry.grant?.gpus ?? []).some(({ uuid }) =>
       readings.get(uuid)?.processes?.some(({ pid }) => pids.has(pid)),
     );
   }
@@ -292,12 +306,55 @@ export class GpuBroker {
   }
 
   #readings(): ReadonlyMap<string, GpuReading> {
-    return new Map(this.#parts.source.readings().map((reading) => [reading.uuid, reading]));
+    const readings = this.#parts.source.readings();
+    if (readings !== this.#assigned) this.#assign(readings);
+    this.#assigned = readings;
+    return new Map(
+      readings.map((reading) => [
+        reading.uuid,
+        this.#untold.has(reading) ? { ...reading, processes: null } : reading,
+      ]),
+    );
+  }
+
+  /** Finds the replicas whose processes have started others that hold memory now. */
+  #assign(readings: readonly GpuReading[]): void {
+    this.#untold.clear();
+    const owners = new Map<number, Entry>();
+    for (const entry of this.#entries.values()) for (const pid of entry.pids) owners.set(pid, entry);
+    if (owners.size === 0) return;
+    const below = new Map<Entry, Set<number>>();
+    for (const reading of readings)
+      for (const { pid } of reading.processes ?? []) {
+        if (owners.has(pid)) continue;
+        // One whose parent has ended is not below its replica any more.
+        const known = [...this.#entries.values()].find((entry) => entry.below.has(pid));
+        const owner = this.#ownerAbove(pid, owners) ?? known;
+        if (owner) below.set(owner, (below.get(owner) ?? new Set()).add(pid));
+        else if (this.#parentOf(pid) === null) this.#untold.add(reading);
+      }
+    for (const entry of this.#entries.values()) entry.below = below.get(entry) ?? new Set();
+  }
+
+  #parentOf(pid: number): number | null {
+    const { parentOf = readParent } = this.#parts;
+    return parentOf(pid);
+  }
+
+  #ownerAbove(pid: number, owners: ReadonlyMap<number, Entry>): Entry | null {
+    let above = this.#parentOf(pid);
+    for (let step = 0; step < MAX_STEPS_UP && above !== null && above > 1; step++) {
+      const owner = owners.get(above);
+      if (owner) return owner;
+      above = this.#parentOf(above);
+    }
+    return null;
   }
 
   #view(): BrokerView {
     const { source, matches, clock, holdMs = HOLD_MS, sharesAcrossProjects = false } = this.#parts;
     const nowMs = clock.monotonic();
+    const readings = this.#readings();
     const tenants = new Map<string, Tenant>();
     for (const { tenant } of this.#entries.values()) tenants.set(tenant.key, tenant);
     const idle = new Map<Claim, number>();
@@ -308,14 +365,14 @@ export class GpuBroker {
     };
     const entries = [...this.#entries.values()];
     const held = entries.flatMap((entry): Held[] => {
-      const { grant, pids, grantedMs, phase, evictedUntilMs } = entry;
+      const { grant, grantedMs, phase, evictedUntilMs } = entry;
       if (!grant) return [];
       return [
         {
           ...ownerOf(entry),
           gpus: grant.gpus.map(({ uuid }) => uuid),
           memoryBytes: grant.memoryBytes,
-          pids,
+          pids: processesOf(entry),
           grantedMs,
           idleSinceMs: idle.get(entry.claim) ?? null,
           isEnding: phase === "ending" || (evictedUntilMs !== null && nowMs < evictedUntilMs),
@@ -329,7 +386,7 @@ export class GpuBroker {
       sharesAcrossProjects,
       matches,
       gpus: source.current().gpus,
-      readings: this.#readings(),
+      readings,
       held,
       waiting: waiting.map((entry) => ({ ...ownerOf(entry), wish: entry.wish, promised: entry.promised })),
       minimums: new Map([...tenants].map(([key, tenant]) => [key, tenant.minReplicas()])),
@@ -383,9 +440,10 @@ export class GpuBroker {
     if (!this.#parts.onExcess) return;
     const places = gpus.map((gpu) => ({ gpu }));
     for (const entry of this.#entries.values()) {
-      const { grant, pids, tenant, claim } = entry;
+      const { grant, tenant, claim } = entry;
       if (entry.phase !== "granted" || entry.isExcessTold || !grant || grant.memoryBytes === null) continue;
       const allowed = TOLERATED * grant.memoryBytes;
+      const pids = processesOf(entry);
       const over = grant.gpus.filter(
         ({ uuid }) => (usedBytesOf({ pids }, readings.get(uuid)) ?? 0) > allowed,
       );
@@ -408,6 +466,19 @@ export class GpuBroker {
     await this.#look();
     this.#isLooking = false;
     this.#decideSoon();
+  }
+}
+
+/** The processes of a replica, as far as they are known. */
+function processesOf({ pids, below }: Pick<Entry, "pids" | "below">): ReadonlySet<number> {
+  return below.size === 0 ? pids : new Set([...pids, ...below]);
+}
+
+function readParent(pid: number): number | null {
+  try {
+    return readStat(pid).parent;
+  } catch {
+    return null;
   }
 }
 

@@ -25,14 +25,27 @@ export function withoutPlace(
   rules: { readonly sharesAcrossProjects: boolean; readonly matches: Matches },
 ): readonly Minimum[] {
   const ones = minimums.flatMap((one) => Array.from({ length: one.replicas }, () => one));
+  const places = gpus.map((gpu, place) => ({ gpu, place }));
+  /** Where each may be. Names are compared once, not in every attempt. */
+  const poolsOf = new Map<GpuWish, readonly (readonly number[])[]>();
+  for (const wish of new Set(minimums.map((one) => one.wish))) {
+    const pools = poolsFor(wish, places, rules.matches);
+    poolsOf.set(
+      wish,
+      pools.map((pool) => pool.map(({ place }) => place)),
+    );
+  }
   let bins: readonly Bin[] = gpus.map((gpu) => ({ gpu, leftBytes: gpu.memoryBytes, projectId: null }));
   let tried = 0;
 
   const placements = function* (one: Minimum, into: readonly Bin[]): Generator<readonly Bin[]> {
-    for (const pool of poolsFor(one.wish, into, rules.matches)) {
+    for (const pool of poolsOf.get(one.wish)!) {
       // Bins that are filled alike are alike.
       const seen = new Set<string>();
-      const fitting = pool.filter((bin) => fits(one, bin)).toSorted((a, b) => a.leftBytes - b.leftBytes);
+      const fitting = pool
+        .map((place) => into[place]!)
+        .filter((bin) => fits(one, bin))
+        .toSorted((a, b) => a.leftBytes - b.leftBytes);
       for (let start = 0; start + one.wish.count <= fitting.length; start++) {
         const chosen = fitting.slice(start, start + one.wish.count);
         const kind = chosen.map(({ leftBytes, projectId }) => `${leftBytes} ${projectId}`).join();

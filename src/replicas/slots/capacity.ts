@@ -61,7 +61,9 @@ export type Capacity<C> = {
   setScaling(scaling: ScalingConfig): void;
   holdMs(now: number): number;
   failure(now: number): { readonly failure: StartFailure; readonly waitMs: number } | null;
-  /** What a start waits for that has no GPU yet; null if none waits. */
+  /** Whether a start waits that has no GPU yet. */
+  readonly waitsForGpu: boolean;
+  /** What such a start waits for; null if none waits. That takes a millisecond to find out. */
   gpuObstacle(): string | null;
   scale(): void;
   grow(): void;

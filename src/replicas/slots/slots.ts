@@ -127,7 +127,7 @@ export class Slots<C extends SlotCall> {
       this.#clock.after(CANCEL_GRACE_MS, () => this.#enforceCancel(replica, call));
     } else {
       this.#lanes.remove(call);
-      if (this.#capacity.gpuObstacle() !== null) this.#capacity.scale();
+      if (this.#capacity.waitsForGpu) this.#capacity.scale();
     }
     call.end(outcome);
   }
@@ -233,8 +233,7 @@ export class Slots<C extends SlotCall> {
     return overload(code, { waiting: this.#lanes.callers.size, slots, meanMs: this.#pace.meanMs });
   }
 
-  #tooLate(): Refused {
-    const obstacle = this.#capacity.gpuObstacle();
+  #tooLate(obstacle: string | null): Refused {
     if (obstacle === null) return this.#overload("queue_timeout");
     return { ...this.#overload("no_gpu_free"), message: `The call waited too long for a GPU: ${obstacle}.` };
   }
@@ -294,14 +293,16 @@ export class Slots<C extends SlotCall> {
     const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
     const { callers } = this.#lanes;
     let hasRefused = false;
+    let obstacle: string | null = null;
     for (let call = callers.peek(); call; call = callers.peek()) {
       if (this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart < maxWaitMs) break;
       callers.shift();
-      call.end(this.#tooLate());
+      if (!hasRefused) obstacle = this.#capacity.gpuObstacle();
       hasRefused = true;
+      call.end(this.#tooLate(obstacle));
     }
     // A start that no call waits for any more is given up.
-    if (hasRefused && this.#capacity.gpuObstacle() !== null) this.#capacity.scale();
+    if (hasRefused && this.#capacity.waitsForGpu) this.#capacity.scale();
     if (this.#isDraining && this.#lanes.size === 0) this.#noneWaits.resolve();
     return this.#load() > 0;
   }

@@ -56,6 +56,28 @@ verifies(
   },
 );
 
+verifies("gpu.deploy", "nothing ends for what has room, nor for what can never start", async () => {
+  const { site } = await deploySite([0], [1]);
+  // It has no place here, and takes none from others.
+  const absent = toml('compute = "H200"', "min_replicas = 1");
+  expect((await site.deploy("absent", bundle(answering("none"), absent))).status).toBe("success");
+  const first = await site.deploy("app", bundle(answering("one"), absent));
+  const files = toml(H100, "min_replicas = 1");
+  const second = await site.deploy("app", bundle(answering("two"), files));
+  expect(await site.log("app", second.buildId)).not.toContain("that one ends first");
+  const third = await site.deploy("app", bundle(answering("three"), files));
+  expect(await site.log("app", third.buildId)).not.toContain("that one ends first");
+  const replicas = async (): Promise<unknown[]> => {
+    const { json } = await site.ask("GET", `apps/${site.appId("app")}/containers`);
+    return (json as { containerId: string }[]).map(({ containerId }) => containerId);
+  };
+  await until("the earlier version has ended", async () => (await replicas()).length === 1);
+  const before = await replicas();
+  const back = await site.ask("POST", `apps/${site.appId("app")}/rollback`, { buildId: first.buildId });
+  expect([back.status, back.json.code]).toEqual([503, "app_not_ready"]);
+  expect(await replicas()).toEqual(before);
+});
+
 verifies(
   "gpu.deploy",
   "where others have the GPUs, the version that serves ends for the new one after max_queue_seconds",

@@ -282,75 +282,86 @@ const WORKLOAD: Workload = {
   server: null,
 };
 
+/** Starts a template of that app in a seat with both GPUs. */
+async function templateOf(main: string, level: "userns" | "uid") {
+  const { path: python } = await findInterpreter("python3");
+  const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-forks-"));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const user = level === "uid" ? FIRST_USER : null;
+  const [bundle, storage] = ["bundle", "storage"].map((name) => {
+    const folder = path.join(dataDir, name);
+    mkdirSync(folder);
+    if (user !== null) chownSync(folder, user, user);
+    return folder;
+  }) as [string, string];
+  writeFileSync(path.join(bundle, "main.py"), main);
+  const home = await Home.open(path.join(dataDir, "run"));
+  onTestFinished(() => home.close());
+  /** A ticket whose process prints one line. */
+  const expectOne = (template?: (socket: Parameters<Template["attach"]>[0]) => void) => {
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    const logs = new LogSockets("p-1", {
+      // Anything else is a traceback.
+      onLog: ({ text }) => resolve(text.startsWith("[") ? JSON.parse(text) : text),
+      onError: (error: unknown) => {
+        throw error;
+      },
+    });
+    const ticket = home.expect((kind, socket) => {
+      if (kind === "template") template?.(socket);
+      else if (!logs.take(kind, socket)) socket.resume();
+    });
+    return { ticket, line: promise };
+  };
+  const forks = Promise.withResolvers<boolean>();
+  let made: Template | null = null;
+  const { ticket } = expectOne((socket) => made?.attach(socket));
+  const started = spawnPython(
+    {
+      agentPython: python,
+      python: { program: python, interpreter: python, path: [], names: null },
+      workload: WORKLOAD,
+      folders: { bundle, storage, environment: null },
+      walls: { level, dataDir, reads: [], network: OPEN_NETWORK, user },
+      limits: null,
+      gpus: {
+        grant: { gpus: [], memoryBytes: null },
+        all: BOTH,
+        nodes: BOTH,
+        variables: { CUDA_VISIBLE_DEVICES: "0,1" },
+      },
+      address: home.address,
+      tickets: { template: ticket, replica: "0".repeat(32) },
+    },
+    systemClock,
+    {
+      onLog: ({ text }: { text: string }) => process.stderr.write(`${text}\n`),
+      onError: () => {},
+    } as never,
+  );
+  made = new Template(started, systemClock, {
+    onReady: (mayFork) => forks.resolve(mayFork),
+    onIdle: () => {},
+    onFault: (fault) => forks.reject(new Error(fault)),
+    onDead: () => {},
+    onLost: () => {},
+    onError: (error) => forks.reject(error),
+    onGone: ({ detail }) => forks.reject(new Error(detail)),
+  });
+  onTestFinished(async () => await made?.close());
+  const forked = async (gpus: ForkGpus | null): Promise<unknown> => {
+    const { ticket: own, line } = expectOne();
+    made?.fork({ id: own.slice(0, 12), ticket: own }, gpus);
+    return await line;
+  };
+  return { started, mayFork: await forks.promise, forked };
+}
+
 for (const level of ["userns", "uid"] as const)
   verifies("gpu.forks", `on ${level} each fork can open its own GPUs of a seat`, async (context) => {
     await requireOffered(level, context);
-    const { path: python } = await findInterpreter("python3");
-    const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-forks-"));
-    onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
-    const user = level === "uid" ? FIRST_USER : null;
-    const [bundle, storage] = ["bundle", "storage"].map((name) => {
-      const folder = path.join(dataDir, name);
-      mkdirSync(folder);
-      if (user !== null) chownSync(folder, user, user);
-      return folder;
-    }) as [string, string];
-    writeFileSync(path.join(bundle, "main.py"), FORKED);
-    const home = await Home.open(path.join(dataDir, "run"));
-    onTestFinished(() => home.close());
-    /** A ticket whose process prints one line. */
-    const expectOne = (template?: (socket: Parameters<Template["attach"]>[0]) => void) => {
-      const { promise, resolve } = Promise.withResolvers<unknown>();
-      const logs = new LogSockets("p-1", {
-        // Anything else is a traceback.
-        onLog: ({ text }) => resolve(text.startsWith("[") ? JSON.parse(text) : text),
-        onError: (error: unknown) => {
-          throw error;
-        },
-      });
-      const ticket = home.expect((kind, socket) => {
-        if (kind === "template") template?.(socket);
-        else if (!logs.take(kind, socket)) socket.resume();
-      });
-      return { ticket, line: promise };
-    };
-    const forks = Promise.withResolvers<boolean>();
-    let made: Template | null = null;
-    const { ticket } = expectOne((socket) => made?.attach(socket));
-    const started = spawnPython(
-      {
-        agentPython: python,
-        python: { program: python, interpreter: python, path: [], names: null },
-        workload: WORKLOAD,
-        folders: { bundle, storage, environment: null },
-        walls: { level, dataDir, reads: [], network: OPEN_NETWORK, user },
-        limits: null,
-        gpus: { grant: { gpus: [], memoryBytes: null }, all: BOTH, nodes: BOTH, variables: {} },
-        address: home.address,
-        tickets: { template: ticket, replica: "0".repeat(32) },
-      },
-      systemClock,
-      {
-        onLog: ({ text }: { text: string }) => process.stderr.write(`${text}\n`),
-        onError: () => {},
-      },
-    );
-    made = new Template(started, systemClock, {
-      onReady: (mayFork) => forks.resolve(mayFork),
-      onIdle: () => {},
-      onFault: (fault) => forks.reject(new Error(fault)),
-      onDead: () => {},
-      onLost: () => {},
-      onError: (error) => forks.reject(error),
-      onGone: ({ detail }) => forks.reject(new Error(detail)),
-    });
-    onTestFinished(async () => await made?.close());
-    expect(await forks.promise).toBe(true);
-    const forked = async (gpus: ForkGpus | null): Promise<unknown> => {
-      const { ticket: own, line } = expectOne();
-      made?.fork({ id: own.slice(0, 12), ticket: own }, gpus);
-      return await line;
-    };
+    const { started, mayFork, forked } = await templateOf(FORKED, level);
+    expect(mayFork).toBe(true);
     const all = [...BOTH, "/dev/null"];
     const variables = (numbers: string) => ({ CUDA_VISIBLE_DEVICES: numbers });
     expect(await forked({ nodes: [SECOND], variables: variables("0") })).toEqual([
@@ -360,7 +371,7 @@ for (const level of ["userns", "uid"] as const)
       true,
     ]);
     expect(await forked({ nodes: BOTH, variables: variables("0,1") })).toEqual([all, all, "0,1", true]);
-    expect(await forked(null)).toEqual([all, ["/dev/null"], null, true]);
+    expect(await forked(null)).toEqual([all, ["/dev/null"], "", true]);
     // What the seat does not show, no fork can open.
     await started.showGpus?.([SECOND]);
     const both = { nodes: BOTH, variables: variables("0,1") };
@@ -370,3 +381,19 @@ for (const level of ["userns", "uid"] as const)
     await started.exited;
     await started.showGpus?.([]);
   });
+
+/** The service's modules for GPUs are there when an app is imported. */
+const OLD_LANDLOCK = `
+import sys
+sys.modules["millrace_walls.landlock"].version = lambda: 1
+`;
+
+verifies(
+  "gpu.forks",
+  "nothing is forked where forks cannot be kept to GPUs of their own",
+  async (context) => {
+    await requireOffered("userns", context);
+    const { mayFork } = await templateOf(OLD_LANDLOCK + FORKED, "userns");
+    expect(mayFork).toBe(false);
+  },
+);

@@ -43,6 +43,10 @@ export class PlayedGpus {
   knows: "everything" | "memory" | "nothing" = "everything";
   /** Bytes that a process holds, by GPU and process id. */
   readonly used = new Map<string, Map<number, number>>();
+  /** Of processes that others have started. */
+  readonly parents = new Map<number, number>();
+  /** Ids that are none of this machine. */
+  readonly unknown = new Set<number>();
   looks = 0;
   isHanging = false;
   #gpus: readonly Gpu[];
@@ -91,6 +95,9 @@ export class PlayedGpus {
     if (bytes > 0) there.set(pid, bytes);
     else there.delete(pid);
   }
+
+  readonly parentOf = (pid: number): number | null =>
+    this.unknown.has(pid) ? null : (this.parents.get(pid) ?? 1);
 
   /** The process has ended, and the driver gave everything back. */
   end(pid: number): void {

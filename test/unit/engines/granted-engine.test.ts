@@ -32,9 +32,15 @@ function played(mayFork = true) {
       leave: () => void told.push("left"),
       close: async () => void told.push("closed"),
     }),
-    serve: () => {
-      throw new Error("no server is played here");
-    },
+    serve: () => ({
+      exited: new Promise<never>(() => {}),
+      kill: () => {},
+      pid: 12,
+      ancestor: 10,
+      askToEnd: () => {},
+      place: async () => ({ kind: "nowhere" }) as const,
+      usage: async () => null,
+    }),
   };
   const engine = new GrantedEngine(
     inner,
@@ -110,6 +116,16 @@ test("a seat that was left while its first replica waited is left once that has 
   await late.granted;
   await setImmediate();
   expect(told).toEqual(["left", "start b with 0", "left"]);
+});
+
+verifies("gpu.measured", "all processes of a server count, not only the one that listens", async () => {
+  const { gpus, engine } = played();
+  const tenancy = { key: "v", app: "app", minReplicas: () => 0, idle: () => [], evict: () => false };
+  const server = engine.serve(workload, { onLog: () => {}, onError: () => {}, tenancy });
+  await server.granted;
+  await setImmediate();
+  await server.place();
+  expect([...gpus.entries].flatMap(({ pids }) => [...pids])).toEqual([10]);
 });
 
 verifies("gpu.none", "without a GPU on the machine nothing is waited for", () => {

@@ -30,8 +30,10 @@ type Played = { readonly workload: Workload; readonly owner: SeatOwner; readonly
 function playedSeats(replicasPerSeat = Number.POSITIVE_INFINITY) {
   const opened: Played[] = [];
   const ends = new Map<string, () => void>();
+  const handling = { mayFork: true, hidesOthers: true };
   const engine: Engine = {
     name: "played",
+    gpuHandling: () => handling,
     replicasPerSeat,
     serve: () => {
       throw new Error("no server is played here");
@@ -60,7 +62,7 @@ function playedSeats(replicasPerSeat = Number.POSITIVE_INFINITY) {
     ends.get(id)?.();
     await Promise.resolve();
   };
-  return { seats, opened, end };
+  return { seats, opened, end, handling };
 }
 
 const replica = (id: string): ReplicaStart => ({ id, ticket: `ticket of ${id}` });
@@ -144,4 +146,15 @@ test("a seat holds only so many; the fullest with room gets the next, and one em
   seats.start(replica("g"));
   seats.update({ ...WORKLOAD, variables: { KEY: "other" } }, 9);
   expect(opened.map(({ told }) => told.at(-1))).toEqual(["left", "left", "left"]);
+});
+
+test("a workload that gets a GPU, which may not be forked, is not forked from then on", () => {
+  const { seats, opened, handling } = playedSeats();
+  seats.start(replica("a"));
+  handling.mayFork = false;
+  seats.start(replica("b"));
+  expect(opened.map(({ workload, told }) => [workload.mayFork, ...told.slice(1)])).toEqual([
+    [true, "start a"],
+    [false, "start b"],
+  ]);
 });

@@ -14,7 +14,7 @@ function replica(index: number): ReplicaStart {
   const gpu = { ...playedGpu(index), nodes };
   const gpus = {
     grant: { gpus: [gpu], memoryBytes: null },
-    all: nodes,
+    all: ["/dev/nvidia0", "/dev/nvidia1"],
     nodes,
     variables: { GPU: `${index}` },
   };
@@ -60,7 +60,7 @@ function playedLine() {
       onSilence: nothing,
       onError: (error) => told.push(String(error)),
     },
-    "r-0",
+    replica(0),
   );
   const socket = new PassThrough();
   const orders = new PassThrough();
@@ -110,6 +110,20 @@ verifies(
     await hears("shows nothing");
   },
 );
+
+verifies("gpu.template", "a replica whose GPU was found after the import has another template", async () => {
+  const { line, told, says, ready, hears, shown } = playedLine();
+  line.start(replica(0));
+  ready();
+  await shown();
+  says({ forked: { id: "r-0" } });
+  line.start(replica(2));
+  await hears("r-2 goes elsewhere");
+  // It ends with its last replica.
+  says({ exited: { id: "r-0", code: 0 } });
+  await hears("killed");
+  expect(told.filter((each) => each.includes("nvidia2"))).toEqual([]);
+});
 
 verifies("gpu.template", "a start that is given up before its GPU can be seen forks nothing", async () => {
   const { line, told, ready, hears, shown } = playedLine();

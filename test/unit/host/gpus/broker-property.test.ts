@@ -42,7 +42,14 @@ class Machine {
     this.source.knows = rules.knows;
     this.source.see();
     const log = createLog("silent");
-    this.broker = new GpuBroker({ ...rules, source: this.source, clock: this.clock, log, matches });
+    this.broker = new GpuBroker({
+      ...rules,
+      source: this.source,
+      parentOf: this.source.parentOf,
+      clock: this.clock,
+      log,
+      matches,
+    });
   }
 
   tenant(app: string, projectId = "p-one", minimum = 0): PlayedTenant {

@@ -22,7 +22,8 @@ function site(gpus: readonly Gpu[] = [madeGpu(0)], options: Options = {}) {
   const clock = new HandClock();
   const lines: string[] = [];
   const log = createLog("warn", { write: (line) => lines.push(line) });
-  const broker = new GpuBroker({ source, clock, log, matches, holdMs: 0, ...options });
+  const { parentOf } = source;
+  const broker = new GpuBroker({ source, parentOf, clock, log, matches, holdMs: 0, ...options });
   const app = (name: string, projectId?: string) => new PlayedTenant(broker, clock, name, projectId);
   const pass = async (ms: number): Promise<void> => {
     // In steps: what a timer starts may set the next.
@@ -368,6 +369,38 @@ verifies(
     expect(tooMuch.grant).not.toBeNull();
   },
 );
+
+verifies("gpu.measured", "what the processes of a replica have started counts as its own", async () => {
+  const { app, source, pass } = site();
+  const [one, two] = [app("one"), app("two")];
+  const server = one.start(wishFor(40));
+  await quiet();
+  // A server whose second child computes, and has lost its parent later.
+  source.parents.set(51, server.pid).set(52, 51);
+  source.hold("GPU-0", 52, 38 * GB);
+  source.see();
+  const beside = two.start(wishFor(30));
+  await pass(3_000);
+  expect(beside.grant).not.toBeNull();
+  source.parents.set(52, 1);
+  const third = two.start(wishFor(10));
+  await pass(3_000);
+  expect(third.grant).not.toBeNull();
+});
+
+verifies("gpu.use", "nothing is told of processes whose ids mean nothing on this machine", async () => {
+  const { app, source, broker, pass } = site();
+  const first = app("one").start(wishFor(40));
+  await quiet();
+  // The driver counts processes of the host, and the service lives in a container.
+  source.unknown.add(4_711);
+  source.hold("GPU-0", 4_711, 38 * GB);
+  source.see();
+  const beside = app("two").start(wishFor(30));
+  await pass(3_000);
+  expect(broker.use().map(({ usedBytes }) => usedBytes)).toEqual([null, null]);
+  expect([first, beside].map(uuidsOf)).toEqual([["GPU-0"], ["GPU-0"]]);
+});
 
 verifies("gpu.measured.whole", "a whole GPU needs nine tenths of its memory free", async () => {
   const { app, source, pass } = site();

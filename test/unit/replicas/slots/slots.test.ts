@@ -39,7 +39,7 @@ class PlainCall implements SlotCall {
 }
 
 /** Slots of one replica that is played, and all that was said, in order. */
-function playedSlots(changes: Partial<ScalingConfig> = {}) {
+function playedSlots(changes: Partial<ScalingConfig> = {}, played: Partial<Capacity<PlainCall>> = {}) {
   const said: string[] = [];
   const clock = new HandClock();
   const held: PlainCall[] = [];
@@ -73,6 +73,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}) {
     setScaling: () => {},
     holdMs: () => 0,
     failure: () => null,
+    waitsForGpu: false,
     gpuObstacle: () => null,
     scale: () => {},
     grow: () => {},
@@ -81,6 +82,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}) {
     retire: () => void said.push("retired"),
     drain: async () => void said.push("drained"),
     close: async () => void said.push("closed"),
+    ...played,
   };
   const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock, true);
   const submit = (name: string, lane: Lane = "caller"): PlainCall => {
@@ -219,4 +221,27 @@ test("it counts what arrives", () => {
   watch.wake();
   expect(watch.arrivals).toBe(111);
   watch.stop();
+});
+
+test("calls that wait too long for a GPU ask once what it waits for, and the start is given up", () => {
+  const asked: string[] = [];
+  const { submit, said, clock } = playedSlots(
+    { maxQueueSeconds: 5 },
+    {
+      ready: [],
+      awake: [],
+      waitsForGpu: true,
+      gpuObstacle: () => {
+        asked.push("obstacle");
+        return "it is in use";
+      },
+      scale: () => void asked.push("scale"),
+    },
+  );
+  for (const name of ["a", "b", "c"]) submit(name);
+  asked.length = 0;
+  clock.advance(6_000);
+  expect(said).toEqual(["a no_gpu_free", "b no_gpu_free", "c no_gpu_free"]);
+  expect(asked.filter((each) => each === "obstacle")).toHaveLength(1);
+  expect(asked.at(-1)).toBe("scale");
 });
