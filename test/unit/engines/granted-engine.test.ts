@@ -36,10 +36,7 @@ function played(mayFork = true) {
       throw new Error("no server is played here");
     },
   };
-  const engine = new GrantedEngine(
-    inner,
-    gpus.openGrants(() => {}),
-  );
+  const engine = new GrantedEngine(inner, gpus.opened());
   const nothing = (): void => {};
   const owner: SeatOwner = {
     onLog: nothing,
