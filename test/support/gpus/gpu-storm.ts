@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { onTestFinished } from "vitest";
+import { storageFolder } from "../../../src/host/data-folders.ts";
 import { FakeGpus } from "../../../src/host/gpus/fake.ts";
 import type { MachineRecord } from "../../../src/shapes/hardware.ts";
 import { asOwner } from "../as-owner.ts";
@@ -8,7 +9,7 @@ import { DeployClient } from "../deploy-client.ts";
 import type { Roll } from "../dice.ts";
 import { explains } from "../explain.ts";
 import { secondProject } from "../second-project.ts";
-import { type TestService, testService, WITHOUT_WALLS } from "../service.ts";
+import { type TestService, testService } from "../service.ts";
 import { until } from "../until.ts";
 import { zipOf } from "../zip.ts";
 import { shownGpus } from "./holders.ts";
@@ -44,14 +45,15 @@ type StormApp = (typeof APPS)[number] | typeof ALL;
  * The replicas' own book: each writes down what it was granted of which GPU, in a file that it keeps locked until the
  * kernel has ended it, and adds up what others that live have of the same GPU.
  */
-const main = (ledger: string, projectId: string, app: string, version: string): string => `
+const main = (ledger: string | null, projectId: string, app: string, version: string): string => `
 import fcntl, json, os, time
 
+LEDGER = ${JSON.stringify(ledger)} or os.path.join(os.environ["PERSISTENT_STORAGE"], "ledger")
 KEPT = []
 
 
 def note(uuid, share, memory):
-    folder = os.path.join(${JSON.stringify(ledger)}, uuid)
+    folder = os.path.join(LEDGER, uuid)
     os.makedirs(folder, exist_ok=True)
     own = {"pid": os.getpid(), "project": ${JSON.stringify(projectId)}, "app": ${JSON.stringify(app)}, "bytes": share}
     with open(folder + ".lock", "w") as lock:
@@ -98,7 +100,8 @@ export class GpuStorm {
   /** What must not have happened. */
   readonly faults: string[] = [];
   readonly #test: TestService;
-  readonly #ledger: string;
+  readonly #ledgers: readonly string[];
+  readonly #hasWalls: boolean;
   readonly #roll: Roll;
   readonly #places: ReadonlyMap<boolean, { readonly projectId: string; readonly token: string }>;
   readonly #calls = new Map<Promise<void>, string>();
@@ -124,13 +127,19 @@ export class GpuStorm {
       [true, test.service.owner],
       [false, their],
     ]);
-    this.#ledger = path.join(test.directory, "ledger");
-    mkdirSync(this.#ledger);
+    this.#hasWalls = test.settings.isolation !== "none";
+    // Behind walls apps of two projects have no place in common.
+    this.#ledgers = this.#hasWalls
+      ? [...this.#places.values()].map(({ projectId }) =>
+          path.join(storageFolder(projectId, test.settings.dataDir), "ledger"),
+        )
+      : [path.join(test.directory, "ledger")];
+    for (const ledger of this.#ledgers) mkdirSync(ledger, { recursive: true });
   }
 
-  static async open(roll: Roll): Promise<GpuStorm> {
+  static async open(roll: Roll, isolation: "none" | "userns"): Promise<GpuStorm> {
     const gpus = new FakeGpus(MACHINE);
-    const test = await testService({}, { ...WITHOUT_WALLS, gpuHold: "50ms" }, { gpus });
+    const test = await testService({}, { isolation, gpuHold: "50ms" }, { gpus });
     const storm = new GpuStorm(test, roll, await secondProject(test, "p-theirs"), gpus);
     onTestFinished(explains(() => storm.#told()));
     for (const app of [...APPS, ALL]) await storm.#deploy(app, "0", false);
@@ -217,16 +226,29 @@ export class GpuStorm {
   /** A call may only fail because its replica, or one that was starting for it, was killed. */
   #isRight({ name }: StormApp, from: number, { status, code }: Ended): boolean {
     const killed = this.#killed.get(name) ?? Number.NEGATIVE_INFINITY;
-    if (code === "app_crashed") return killed >= from;
+    // A replica that was killed is sent calls until the kernel tells of its end.
+    if (code === "app_crashed") return killed >= from - 5;
     // Starts that were killed twice are taken for the fault of the app.
     if (code === "app_not_ready") return killed >= from - 100;
     return status === 200;
   }
 
+  /** Kills a replica; behind walls, where ids are others, any process of an app: templates and their keepers too. */
   #kill(): void {
-    const entries = readdirSync(this.#ledger, { recursive: true, withFileTypes: true });
+    if (this.#hasWalls) {
+      const processes = descendants(process.pid).filter(({ command }) => command.includes("python"));
+      if (processes.length === 0) return;
+      for (const { name } of APPS) this.#killed.set(name, this.#step);
+      this.done.kill += 1;
+      kill(this.#any(processes).pid);
+      return;
+    }
+    const [ledger = ""] = this.#ledgers;
+    const entries = readdirSync(ledger, { recursive: true, withFileTypes: true });
     const files = entries.filter((entry) => entry.isFile() && /^\d+$/.test(entry.name));
-    const living = files.filter(({ name }) => this.#isOurs(name));
+    // An id in the book may be that of another process by now.
+    const ours = new Set(descendants(process.pid).map(({ pid }) => pid));
+    const living = files.filter(({ name }) => ours.has(Number(name)));
     if (living.length === 0) return;
     const chosen = this.#any(living);
     const written = readFileSync(path.join(chosen.parentPath, chosen.name), "utf8");
@@ -234,16 +256,7 @@ export class GpuStorm {
     const { app } = JSON.parse(written) as { app: string };
     this.done.kill += 1;
     this.#killed.set(app, this.#step);
-    process.kill(Number(chosen.name), "SIGKILL");
-  }
-
-  /** An id in the book may be that of another process by now. */
-  #isOurs(pid: string): boolean {
-    try {
-      return readlinkSync(`/proc/${pid}/cwd`).startsWith(`${this.#test.directory}/`);
-    } catch {
-      return false;
-    }
+    kill(Number(chosen.name));
   }
 
   #begin(app: StormApp): void {
@@ -263,7 +276,7 @@ export class GpuStorm {
     const minimum = this.#minimum(app);
     const scaling = `cooldown = "3s"\nmax_queue_seconds = "600s"\nmin_replicas = ${minimum}\nmax_replicas = ${max}`;
     const toml = `[hardware]\n${hardware}\n[scaling]\n${scaling}\n`;
-    const code = isBroken ? "1 / 0\n" : main(this.#ledger, place.projectId, name, version);
+    const code = isBroken ? "1 / 0\n" : main(this.#hasWalls ? null : (this.#ledgers[0] ?? null), place.projectId, name, version);
     const zip = await zipOf({ "main.py": code, "millrace.toml": toml });
     const { status, buildId } = await client.deploy(zip, { cerebrium_toml: toml });
     if (status === (isBroken ? "init_failure" : "success")) return;
@@ -289,7 +302,7 @@ export class GpuStorm {
     if (this.#failed.has(index)) return this.#mend(index);
     this.gpus.fail(index, "a test took it out");
     const [gpu] = (await shownGpus(this.#test)).filter((each) => each.index === index);
-    this.#failed.set(index, new Set(gpu?.holders.map(({ containerId }) => String(containerId))));
+    this.#failed.set(index, new Set(gpu?.holders.map(({ containerId }) => containerId)));
   }
 
   #mend(index: number): void {
@@ -321,8 +334,9 @@ export class GpuStorm {
       if (more.length + 1 !== Number(count)) this.#wrong(`${id} of ${app?.name} has ${more.length + 1} GPUs`);
       if (more.some(({ model }) => model !== grant?.model)) this.#wrong(`${id} has GPUs of several models`);
     }
-    for (const name of readdirSync(this.#ledger).filter((each) => each.endsWith(".twice")))
-      this.#wrong(`granted twice: ${readFileSync(path.join(this.#ledger, name), "utf8")}`);
+    for (const ledger of this.#ledgers)
+      for (const name of readdirSync(ledger).filter((each) => each.endsWith(".twice")))
+        this.#wrong(`granted twice: ${readFileSync(path.join(ledger, name), "utf8")}`);
     if (this.faults.length > 0) throw new Error(`in step ${this.#step}: ${this.faults.join("\n")}`);
   }
 
@@ -331,7 +345,7 @@ export class GpuStorm {
     if (new Set(holders.map(({ projectId }) => projectId)).size > 1)
       this.#wrong(`GPU ${index} has apps of two projects: ${JSON.stringify(holders)}`);
     const before = this.#failed.get(index);
-    const late = holders.filter(({ containerId }) => before && !before.has(String(containerId)));
+    const late = holders.filter(({ containerId }) => before && !before.has(containerId));
     if (late.length > 0) this.#wrong(`GPU ${index} was granted while it was out: ${JSON.stringify(late)}`);
   }
 
