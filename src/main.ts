@@ -31,7 +31,6 @@ import { liveStatusesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
 import { nodeGpus } from "./management/installation/hardware.ts";
-import type { HeldGpu } from "./model/gpu.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
@@ -41,7 +40,6 @@ import { Home } from "./engines/home.ts";
 import type { Engine } from "./engines/engine.ts";
 import type { ProcessHost } from "./engines/local/host.ts";
 import type { SeatPlace } from "./engines/agent/seat-place.ts";
-import type { OpenGrants } from "./engines/granted-engine.ts";
 import { startEngine } from "./engines/start-engine.ts";
 import { StorageHelper } from "./engines/programs/storage-helper.ts";
 import type { GpuSource } from "./host/gpus/source.ts";
@@ -96,8 +94,6 @@ export type ServiceOptions = {
   readonly seats?: { readonly place: SeatPlace; readonly graceMs?: number };
   readonly others?: Others;
   readonly gpus?: GpuSource;
-  readonly openGrants?: OpenGrants;
-  readonly grants?: () => readonly HeldGpu[];
   readonly hashPassword?: Hash;
   readonly clock?: Clock;
 };
@@ -173,7 +169,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { ...options, ...found, ...machine, settings, blobs, home, seatHome, clock },
     life,
   );
-  const gpus = { source: machine.gpus, grants: options.grants ?? (() => grants?.held() ?? []) };
+  const gpus = { source: machine.gpus, grants: () => grants?.held() ?? [] };
   const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(

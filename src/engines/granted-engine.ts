@@ -18,8 +18,6 @@ type HeldClaim = Holder & {
   endForExcess(): void;
 };
 
-export type OpenGrants = (onExcess: (claim: Claim) => void) => Gpus;
-
 const DEFAULT_HANDLING: GpuHandling = { mayFork: true, hidesOthers: false };
 
 type Startable = Pick<Started, "exited" | "kill" | "gone" | "obstacle">;

@@ -13,7 +13,7 @@ import type { HeldGpu } from "../model/gpu.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
-import { GrantedEngine, type Gpus, type OpenGrants } from "./granted-engine.ts";
+import { GrantedEngine, type Gpus } from "./granted-engine.ts";
 import type { Home } from "./home.ts";
 import { processEngine } from "./local/engine.ts";
 import type { ProcessHost } from "./local/host.ts";
@@ -48,8 +48,6 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly containers: Containers;
   readonly log: Log;
   readonly gpus: GpuSource;
-  /** Replaces the broker of this machine. */
-  readonly openGrants?: OpenGrants | undefined;
   /** Replaces the engine of this machine. */
   readonly engine?: ((host: ProcessHost) => Engine) | undefined;
   /** Replaces the remote place that the settings name. */
@@ -87,7 +85,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   if (!seats && settings.engine === "process") {
     const inContainers = containerEngine(host, containers, engine(host));
     const onExcess = (claim: Claim): void => engineHere.endForExcess(claim);
-    const gpus = parts.openGrants?.(onExcess) ?? (await openBroker(parts, onExcess, life));
+    const gpus = await openBroker(parts, onExcess, life);
     const engineHere = new GrantedEngine(inContainers, gpus);
     const none = { seatStarts, seatWalls: () => null };
     return {

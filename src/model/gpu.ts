@@ -61,7 +61,7 @@ export type HeldGpu = {
   readonly gpu: string;
   readonly app: string;
   readonly projectId: string;
-  readonly replicaId: string | null;
+  readonly replicaId: string;
   /** Null for all of it. */
   readonly memoryBytes: number | null;
 };

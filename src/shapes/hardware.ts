@@ -18,12 +18,11 @@ const text = (length: number) => z.string().check(z.maxLength(length));
 const BYTES = z.int().check(z.nonnegative());
 const MEASURED = z.nullable(z.number().check(z.nonnegative()));
 
-/** A grant of a GPU to a replica, or to a template for its first replica. */
+/** A grant of a GPU to a replica. */
 const HOLDER = z.object({
   appId: text(200),
   projectId: text(64),
-  /** Null for a template. */
-  containerId: z.nullable(text(200)),
+  containerId: text(200),
   /** Its share of the GPU; null for all of it. */
   memoryBytes: z.nullable(BYTES),
 });

@@ -1,5 +1,5 @@
 import type { GpuBroker, Claim, Tenant } from "../../src/host/gpus/broker.ts";
-import type { Gpus, OpenGrants } from "../../src/engines/granted-engine.ts";
+import type { Gpus } from "../../src/engines/granted-engine.ts";
 import type { Gpu, GpuGrant, GpuWish } from "../../src/model/gpu.ts";
 
 /** A GPU that exists only for a test: it has no device file. */
@@ -22,16 +22,15 @@ export class PlayedGpus {
   gpus: readonly Gpu[];
   /** What waits and what is granted, in order. */
   readonly entries = new Set<Entry>();
-  onExcess: (claim: Claim) => void = () => {};
 
   constructor(...gpus: readonly Gpu[]) {
     this.gpus = gpus;
   }
 
-  readonly openGrants: OpenGrants = (onExcess): Gpus => {
-    this.onExcess = onExcess;
+  /** As the engine has them. */
+  opened(): Gpus {
     return { current: () => ({ driver: "played", gpus: this.gpus, trouble: null }), broker: this.broker };
-  };
+  }
 
   readonly broker: Pick<GpuBroker, "request" | "never" | "fits"> = {
     request: (wish, tenant) => this.#request(wish, tenant),

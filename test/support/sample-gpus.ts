@@ -1,5 +1,4 @@
 import { NO_GPUS, type GpuSource } from "../../src/host/gpus/source.ts";
-import type { HeldGpu } from "../../src/model/gpu.ts";
 import type { Gpu, GpuReading, MachineGpus } from "../../src/model/gpu.ts";
 
 const GB = 1e9;
@@ -56,7 +55,6 @@ const SAMPLE_READINGS: readonly GpuReading[] = [
 export class ToldGpus {
   machine: MachineGpus = { driver: "580.65.06", gpus: SAMPLE_GPUS, trouble: null };
   readings: readonly GpuReading[] = SAMPLE_READINGS;
-  held: readonly HeldGpu[] = [];
 
   readonly source: GpuSource = {
     ...NO_GPUS,
@@ -64,16 +62,6 @@ export class ToldGpus {
     readings: () => this.readings,
   };
 
-  readonly grants = (): readonly HeldGpu[] => this.held;
   /** Of the service that is told. */
-  readonly options = { gpus: this.source, grants: this.grants };
-
-  /** Has an app hold the first GPU: a replica 20 GB of it, and one that starts 16 GB. */
-  grantFirst(projectId: string, app: string, replicaId: string): void {
-    const of = { gpu: busy!.uuid, app, projectId };
-    this.held = [
-      { ...of, replicaId, memoryBytes: 20 * GB },
-      { ...of, replicaId: null, memoryBytes: 16 * GB },
-    ];
-  }
+  readonly options = { gpus: this.source };
 }

@@ -46,16 +46,7 @@ export type CallOptions = {
 /** What a test may change in the service it starts. */
 export type TestServiceOptions = Pick<
   ServiceOptions,
-  | "webDir"
-  | "guideDir"
-  | "clock"
-  | "aroundStore"
-  | "engine"
-  | "others"
-  | "seats"
-  | "gpus"
-  | "grants"
-  | "openGrants"
+  "webDir" | "guideDir" | "clock" | "aroundStore" | "engine" | "others" | "seats" | "gpus"
 >;
 
 /**

@@ -1,13 +1,21 @@
 import { expect } from "vitest";
 import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
+import { holders } from "../../support/gpus/holders.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { verifies } from "../../verifies.ts";
 import { Client } from "./client.ts";
 
 const told = new ToldGpus();
 const shared = sharedService(
-  { hello: { main: "def run():\n    return 1\n", toml: "[scaling]\nmax_replicas = 1\ncooldown = 3600\n" } },
-  {},
+  {
+    hello: {
+      main: "def run():\n    return 1\n",
+      toml: '[hardware]\ncompute = "H100"\ngpu_memory = 10\n[scaling]\nmin_replicas = 2\nmax_replicas = 2\n',
+    },
+  },
+  WITHOUT_WALLS,
   told.options,
 );
 
@@ -23,11 +31,7 @@ verifies(
   async () => {
     const client = new Client(shared());
     const { projectId } = shared().service.owner;
-    await shared().call("hello");
-    const [replica] = JSON.parse(await client.ok("containers", "list", "hello", "--json")) as [
-      { readonly containerId: string },
-    ];
-    told.grantFirst(projectId, "hello", replica.containerId);
+    await until("both replicas have their GPU", async () => (await holders(shared())).length === 2);
     const [models, gpus, json, containers] = await client.runAll([
       ["hardware"],
       ["hardware", "gpus"],
@@ -46,7 +50,7 @@ verifies(
       /^GPU +MODEL +STATE +MEMORY +USED +GRANTED +LOAD +TEMPERATURE +HELD BY +UUID\n/,
     );
     expect(rowsOf(gpus?.stdout ?? "")).toEqual([
-      ["0", "H100", "ok", "85.5 GB", "52.0 GB", "36.0 GB", "87 %", "64 °C", `${projectId}-hello × 2`, first],
+      ["0", "H100", "ok", "85.5 GB", "52.0 GB", "20.0 GB", "87 %", "64 °C", `${projectId}-hello × 2`, first],
       ["1", "H100", "ok", "85.5 GB", "–", "0 B", "–", "–", "–", second],
       ["2", "H100", "out of service", "85.5 GB", "–", "0 B", "–", "–", "–", third],
       ["3", "L40S", "ok", "48.3 GB", "1.0 GB", "0 B", "–", "–", "–", fourth],
@@ -58,7 +62,7 @@ verifies(
     expect(json?.stderr).toBe("");
     const [row] = rowsOf(containers?.stdout ?? "");
     expect(containers?.stdout).toMatch(/ SETUP +BUILD +GPU\n/);
-    expect(row?.at(-1)).toBe(`H100 ${first} (20.0 GB)`);
+    expect(row?.at(-1)).toBe(`H100 ${first} (10.0 GB)`);
   },
 );
 

@@ -1,14 +1,17 @@
 import { expect } from "vitest";
 import { seriousFaults } from "../../support/axe.ts";
 import { addressOf, placeLink, sharedDashboard } from "../../support/dashboard-site.ts";
+import { holders } from "../../support/gpus/holders.ts";
+import { WITHOUT_WALLS } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { LOST, ToldGpus } from "../../support/sample-gpus.ts";
 import { verifies } from "../../verifies.ts";
 
 const told = new ToldGpus();
-const TOML = "[scaling]\nmax_replicas = 1\ncooldown = 3600\n";
+const TOML = '[hardware]\ncompute = "H100"\ngpu_memory = 10\n[scaling]\nmin_replicas = 2\nmax_replicas = 2\n';
 const { service, open } = sharedDashboard(
   { hello: { main: "def run():\n    return 1\n", toml: TOML } },
-  {},
+  WITHOUT_WALLS,
   told.options,
 );
 
@@ -20,24 +23,14 @@ verifies(
   ["hardware.dashboard", "hardware.replicas", "dashboard.axe"],
   "the operator sees GPUs, their memory and who has them; an app's page has its replicas' GPUs",
   async () => {
-    await service().call("hello");
+    await until("both replicas have their GPU", async () => (await holders(service())).length === 2);
     const live = service().apps.get("hello");
     const [replica] = live?.pool.replicas ?? [];
-    const { projectId } = service().service.owner;
-    told.grantFirst(projectId, "hello", replica?.id ?? "");
     const { page, complaints } = await open("/runs");
     await placeLink(page, "Hardware").click();
     const first = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "GPU 0" }) });
     await first.getByText("works", { exact: true }).waitFor();
-    for (const text of [
-      "52 GB",
-      "36 GB",
-      "28 GB",
-      "of 85.5 GB",
-      "87 %",
-      "64 °C",
-      "1 replica, 1 starting, 36 GB",
-    ])
+    for (const text of ["52 GB", "20 GB", "28 GB", "of 85.5 GB", "87 %", "64 °C", "2 replicas, 20 GB"])
       await first.getByText(text, { exact: true }).waitFor();
     const lost = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "GPU 2" }) });
     await lost.getByText("out of service", { exact: true }).waitFor();
@@ -50,7 +43,7 @@ verifies(
 
     await first.getByRole("link", { name: "hello" }).click();
     const row = page.getByRole("row", { name: replica?.id ?? "" });
-    await row.getByText("H100 (20 GB)").waitFor();
+    await row.getByText("H100 (10 GB)").waitFor();
     expect(await page.evaluate<number>(SIDEWAYS)).toBeLessThanOrEqual(0);
     expect(complaints).toEqual([]);
   },

@@ -1,8 +1,9 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
+import { FakeGpus } from "../../../src/host/gpus/fake.ts";
 import { storageFolder } from "../../../src/host/data-folders.ts";
-import { PlayedGpus, playedGpu } from "../../support/played-gpus.ts";
+import { holders } from "../../support/gpus/holders.ts";
 import { testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -12,6 +13,7 @@ const toml = (hardware: string, scaling = ""): Record<string, string> => ({
   "millrace.toml": `[hardware]\n${hardware}\n[scaling]\nmax_queue_seconds = "60s"\n${scaling}`,
 });
 
+const ONE = { count: 1, model: "H100", memoryGb: 80 };
 const H100 = 'compute = "H100"';
 const BROKEN = 'raise ValueError("broken")\n';
 
@@ -24,17 +26,15 @@ def run():
     return "held"
 `;
 
-async function deploySite(...gpus: Parameters<typeof playedGpu>[]) {
-  const played = new PlayedGpus(...gpus.map((each) => playedGpu(...each)));
-  const site = new DeploySite(await testService({}, WITHOUT_WALLS, { openGrants: played.openGrants }));
-  return { site, played };
+async function deploySite(...gpus: ConstructorParameters<typeof FakeGpus>[0]): Promise<DeploySite> {
+  return new DeploySite(await testService({}, WITHOUT_WALLS, { gpus: new FakeGpus(gpus) }));
 }
 
 verifies(
   ["gpu.deploy", "gpu.deploy.failed"],
   "a version that has no room beside the one that serves starts after that one, which comes back if it fails",
   async () => {
-    const { site, played } = await deploySite([0]);
+    const site = await deploySite(ONE);
     const files = toml(H100, "min_replicas = 1");
     expect((await site.deploy("app", bundle(answering("one"), files))).status).toBe("success");
     expect(await site.answer("app")).toBe("one");
@@ -52,7 +52,7 @@ verifies(
     expect(new Set(answers)).toEqual(new Set(["one", "two"]));
     expect(await site.log("app", second.buildId)).toContain("that one ends first, and calls wait meanwhile");
     expect(await site.answer("app")).toBe("two");
-    await until("one replica has it", () => played.granted().join() === "app 0");
+    await until("one replica has it", async () => (await holders(site.test)).join() === "app 0");
   },
 );
 
@@ -82,14 +82,14 @@ verifies(
   "gpu.deploy",
   "where others have the GPUs, the version that serves ends for the new one after max_queue_seconds",
   async () => {
-    const { site, played } = await deploySite([0], [1]);
+    const site = await deploySite({ ...ONE, count: 2 });
     const files = (text: string): Record<string, string> => ({
       "millrace.toml": toml(H100, text)["millrace.toml"]!.replace("60s", "1s"),
     });
     await site.deploy("app", bundle(answering("one"), files("min_replicas = 1")));
     await site.deploy("other", bundle(HOLD, files("")));
     const held = site.answer("other");
-    await until("both are in use", () => played.granted().length === 2);
+    await until("both are in use", async () => (await holders(site.test)).length === 2);
     const { status, buildId } = await site.deploy("app", bundle(answering("two"), files("min_replicas = 1")));
     expect([status, await site.answer("app")]).toEqual(["success", "two"]);
     expect(await site.log("app", buildId)).toContain("that one ends first");
@@ -102,7 +102,7 @@ verifies(
   ["gpu.minimums", "gpu.max-replicas"],
   "minimums that do not fit together are refused by name, at deploy and later; max_replicas only warns",
   async () => {
-    const { site } = await deploySite([0], [1]);
+    const site = await deploySite({ ...ONE, count: 2 });
     await site.deploy("chat", bundle(answering("one"), toml(H100, "min_replicas = 1")));
     const two = await site.deploy("vision", bundle(answering("one"), toml(H100, "min_replicas = 2")));
     expect(two.status).toBe("build_failure");
@@ -129,7 +129,7 @@ verifies(
   "gpu.never",
   "a model that the machine lacks is a warning at deploy, which succeeds; the app shows what it asks for",
   async () => {
-    const { site } = await deploySite([0, "T4", 16e9]);
+    const site = await deploySite({ count: 1, model: "T4", memoryGb: 16 });
     const files = toml(`${H100}\ngpu_memory = 20`);
     const { status, buildId } = await site.deploy("app", bundle(answering("one"), files));
     expect(status).toBe("success");

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
-import { PlayedGpus, playedGpu } from "../../support/played-gpus.ts";
+import { FakeGpus } from "../../../src/host/gpus/fake.ts";
+import { holders } from "../../support/gpus/holders.ts";
 import { type TestService, testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -49,11 +50,17 @@ class Show(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Show).serve_forever()
 `;
 
+const ONE = { count: 1, model: "H100", memoryGb: 80 };
+const T4 = { count: 1, model: "T4", memoryGb: 16 };
 const H100 = 'compute = "H100"';
 const SHARE = `${H100}\ngpu_memory = 60`;
 
-function withGpus(gpus: PlayedGpus, apps: Parameters<typeof testService>[0]): Promise<TestService> {
-  return testService(apps, WITHOUT_WALLS, { openGrants: gpus.openGrants });
+/** What a second app waits for. */
+const IN_USE = "GPUs: 1 of H100 is wanted, none is free; app holder is in use";
+
+/** A service whose apps make room for each other at once. */
+function withGpus(gpus: FakeGpus, apps: Parameters<typeof testService>[0]): Promise<TestService> {
+  return testService(apps, { ...WITHOUT_WALLS, gpuHold: "0s" }, { gpus });
 }
 
 /** Lets the calls of an app go on that hold its replica. */
@@ -72,13 +79,13 @@ verifies(
   ["gpu.variables", "gpu.template"],
   "a replica is told of its GPUs, its template imports with them, and other processes are told of none",
   async () => {
-    const gpus = new PlayedGpus(playedGpu(0, "T4", 16e9), playedGpu(1));
+    const gpus = new FakeGpus([T4, ONE]);
     const site = await withGpus(gpus, { plain: { main: SHOW }, whole: { main: SHOW, toml: toml(H100) } });
     const mine = {
-      NVIDIA_VISIBLE_DEVICES: "GPU-1",
+      NVIDIA_VISIBLE_DEVICES: gpus.current().gpus[1]?.uuid,
       CUDA_VISIBLE_DEVICES: "1",
       CUDA_DEVICE_ORDER: "PCI_BUS_ID",
-      MILLRACE_GPU_MEMORY: String(80e9),
+      MILLRACE_GPU_MEMORY: String(80 * 2 ** 30),
     };
     expect((await site.call("whole")).json.result).toEqual(mine);
     expect((await site.call("whole", {}, { functionName: "imported" })).json.result).toEqual(mine);
@@ -86,13 +93,12 @@ verifies(
       CUDA_VISIBLE_DEVICES: "",
       NVIDIA_VISIBLE_DEVICES: null,
     });
-    expect(gpus.granted()).toEqual(["whole 1"]);
-    await until("the broker knows its process", () => [...gpus.entries].every(({ pids }) => pids.size === 1));
+    expect(await holders(site)).toEqual(["whole 1"]);
   },
 );
 
 verifies("gpu.variables", "a server gets them too, and no secret replaces them", async () => {
-  const gpus = new PlayedGpus(playedGpu(0), playedGpu(1));
+  const gpus = new FakeGpus([{ ...ONE, count: 2 }]);
   const server = `[runtime.custom]\nentrypoint = ["python3", "server.py"]\nport = 8000`;
   const site = await withGpus(gpus, {
     server: {
@@ -107,7 +113,7 @@ verifies("gpu.variables", "a server gets them too, and no secret replaces them",
   expect(set.status).toBe(200);
   const answer = await site.call("server", "", { functionName: "", method: "GET" });
   expect(answer.json).toEqual({ CUDA_VISIBLE_DEVICES: "0,1", MILLRACE_GPU_MEMORY: String(20.5e9) });
-  expect(gpus.granted()).toEqual(["server 0+1"]);
+  expect(await holders(site)).toEqual(["server 0+1"]);
   expect((await site.call("plain")).json.result).toMatchObject({
     CUDA_VISIBLE_DEVICES: "",
     MILLRACE_GPU_MEMORY: "1",
@@ -118,28 +124,27 @@ verifies(
   "gpu.queue",
   "a call that waits too long for a GPU in use gets no_gpu_free, and the start that waited is given up",
   async () => {
-    const gpus = new PlayedGpus(playedGpu(0));
+    const gpus = new FakeGpus([ONE]);
     const site = await withGpus(gpus, {
       holder: { main: SHOW, toml: toml(H100) },
       other: { main: SHOW, toml: toml(H100) },
     });
     const held = site.call("holder", {}, { functionName: "hold" });
-    await until("the GPU is granted", () => gpus.granted().length === 1);
+    await until("the GPU is granted", async () => (await holders(site)).length === 1);
     const refused = await site.call("other");
     expect([refused.status, refused.json.code, refused.headers.get("retry-after")]).toEqual([
       503,
       "no_gpu_free",
       "1",
     ]);
-    expect(refused.json.message).toBe("The call waited too long for a GPU: H100 is in use.");
-    await until("nothing waits", () => gpus.entries.size === 1);
-    expect(gpus.granted()).toEqual(["holder 0"]);
+    expect(refused.json.message).toBe(`The call waited too long for a GPU: ${IN_USE}.`);
+    await until("nothing waits", () => obstaclesOf(site, "other").length === 0);
+    expect(await holders(site)).toEqual(["holder 0"]);
     // A call that waits when the GPU becomes free is served.
     const waiting = site.call("other", {}, { functionName: "pid" });
-    await until("it waits", () => obstaclesOf(site, "other").includes("H100 is in use"));
+    await until("it waits", () => obstaclesOf(site, "other").includes(IN_USE));
     letGo(site, "holder");
     expect((await held).json.result).toBe("held");
-    gpus.look();
     expect((await waiting).status).toBe(200);
   },
 );
@@ -148,14 +153,14 @@ verifies(
   "gpu.evicted",
   "an idle replica makes room for another app, says so, and starts again with its next call",
   async () => {
-    const gpus = new PlayedGpus(playedGpu(0));
+    const gpus = new FakeGpus([ONE]);
     const site = await withGpus(gpus, {
       one: { main: SHOW, toml: toml(SHARE) },
       two: { main: SHOW, toml: toml(SHARE) },
     });
     for (const app of ["one", "two", "one", "two"]) {
       expect((await site.call(app)).json.result).toMatchObject({ MILLRACE_GPU_MEMORY: String(60e9) });
-      expect(gpus.granted()).toEqual([`${app} 0`]);
+      expect(await holders(site)).toEqual([`${app} 0`]);
     }
     const evictions = site.logs.filter(({ text }) => text.includes("evicted"));
     expect(evictions.map(({ appName, text }) => `${appName}: ${text}`)).toEqual(
@@ -171,14 +176,14 @@ verifies(
   ["gpu.release", "gpu.template"],
   "the GPU of a replica that was killed is granted again, once, though its template lives on",
   async () => {
-    const gpus = new PlayedGpus(playedGpu(0));
+    const gpus = new FakeGpus([ONE]);
     const site = await withGpus(gpus, { app: { main: SHOW, toml: toml(H100) } });
     const first = (await site.call("app", {}, { functionName: "pid" })).json.result as number;
     process.kill(first, "SIGKILL");
-    await until("the GPU is free", () => gpus.entries.size === 0);
+    await until("the GPU is free", async () => (await holders(site)).length === 0);
     const second = (await site.call("app", {}, { functionName: "pid" })).json.result as number;
     expect(second).not.toBe(first);
-    expect(gpus.granted()).toEqual(["app 0"]);
+    expect(await holders(site)).toEqual(["app 0"]);
   },
 );
 
@@ -186,7 +191,7 @@ verifies(
   "gpu.template",
   "a template that cannot fork becomes the replica with its GPUs, and others get their own",
   async () => {
-    const gpus = new PlayedGpus(playedGpu(0), playedGpu(1));
+    const gpus = new FakeGpus([{ ...ONE, count: 2 }]);
     const site = await withGpus(gpus, {
       app: {
         main: `import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n${SHOW}`,
@@ -194,12 +199,12 @@ verifies(
       },
     });
     const held = site.call("app", {}, { functionName: "hold" });
-    await until("the first is granted", () => gpus.granted().length === 1);
+    await until("the first is granted", async () => (await holders(site)).length === 1);
     const other = (await site.call("app")).json.result;
     expect(other.CUDA_VISIBLE_DEVICES).toBe("1");
     letGo(site, "app");
     await held;
-    expect(gpus.granted()).toEqual(["app 0", "app 1"]);
+    expect(await holders(site)).toEqual(["app 0", "app 1"]);
   },
 );
 
@@ -207,14 +212,13 @@ verifies(
   ["gpu.never", "gpu.none"],
   "a model that the machine lacks is refused at once; on a machine without GPUs the app runs on the CPU",
   async () => {
-    const gpus = new PlayedGpus(playedGpu(0, "T4", 16e9));
-    const site = await withGpus(gpus, { app: { main: SHOW, toml: toml(H100) } });
+    const app = { main: SHOW, toml: toml(H100) };
+    const site = await withGpus(new FakeGpus([T4]), { app });
     const refused = await site.call("app");
     expect([refused.status, refused.json.code]).toEqual([503, "no_gpu_free"]);
-    expect(refused.json.message).toContain("this machine has no H100");
-    gpus.gpus = [];
-    await until("its next start", async () => (await site.call("app")).status === 200);
-    expect((await site.call("app")).json.result.CUDA_VISIBLE_DEVICES).toBe("");
+    expect(refused.json.message).toContain("this machine has no GPU of H100, only T4");
+    const none = await testService({ app }, WITHOUT_WALLS);
+    expect((await none.call("app")).json.result.CUDA_VISIBLE_DEVICES).toBe("");
   },
 );
 
@@ -222,14 +226,27 @@ verifies(
   "gpu.excess",
   "a replica that uses more than its share is ended, and its call says why",
   async () => {
-    const gpus = new PlayedGpus(playedGpu(0));
-    const site = await withGpus(gpus, { app: { main: SHOW, toml: toml(SHARE) } });
+    const gpus = new FakeGpus([ONE]);
+    const site = await withGpus(gpus, {
+      app: { main: SHOW, toml: toml(SHARE) },
+      other: { main: SHOW, toml: `[hardware]\n${SHARE}` },
+    });
+    const pid = (await site.call("app", {}, { functionName: "pid" })).json.result as number;
     const held = site.call("app", {}, { functionName: "hold" });
     await until("its call runs", () => [...(site.apps.get("app")?.pool.replicas ?? [])][0]?.calls.size === 1);
-    for (const { claim } of gpus.entries) gpus.onExcess(claim);
+    const uses = (usedBytes: number): void =>
+      gpus.show(0, {
+        usedBytes,
+        freeBytes: 80 * 2 ** 30 - usedBytes,
+        processes: usedBytes > 0 ? [{ pid, usedBytes }] : [],
+      });
+    uses(67e9);
+    const waiting = site.call("other");
     const { status, json } = await held;
     expect([status, json.code]).toEqual([502, "out_of_gpu_memory"]);
     expect(json.message).toContain("hardware.gpu_memory");
-    await until("the GPU is free", () => gpus.entries.size === 0);
+    uses(0);
+    expect((await waiting).status).toBe(200);
+    expect(await holders(site)).toEqual(["other 0"]);
   },
 );

@@ -2,13 +2,23 @@ import { beforeAll, expect } from "vitest";
 import { ManagementSite } from "../../support/management-site.ts";
 import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { testService } from "../../support/service.ts";
+import { testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
 const told = new ToldGpus();
+/** One replica, which is kept. */
+function app(hardware: string) {
+  const toml = `[hardware]\n${hardware}\n[scaling]\nmax_replicas = 1\ncooldown = 3600\n`;
+  return { main: "def run():\n    return 1\n", toml };
+}
+
 const shared = sharedService(
-  { hello: { main: "def run():\n    return 1\n", toml: "[scaling]\nmax_replicas = 1\ncooldown = 3600\n" } },
-  { nodeName: "self" },
+  {
+    hello: app('compute = "H100"\ngpu_memory = 20'),
+    other: app('compute = "H100"\ngpu_memory = 16'),
+    whole: app('compute = "L40S"'),
+  },
+  { ...WITHOUT_WALLS, nodeName: "self" },
   told.options,
 );
 let site: ManagementSite;
@@ -16,11 +26,11 @@ beforeAll(async () => {
   site = await ManagementSite.open(shared());
 });
 
-/** The replica of the app, and its project. */
-async function replica(): Promise<{ readonly projectId: string; readonly containerId: string }> {
-  await shared().call("hello");
-  const { json } = await site.call("listContainers", { app_id: `${site.projectId}-hello` });
-  return json[0];
+/** The replica of an app that was called. */
+async function replicaOf(name: string) {
+  expect((await shared().call(name)).status).toBe(200);
+  const { json } = await site.call("listContainers", { app_id: `${site.projectId}-${name}` });
+  return json[0] as { readonly containerId: string; readonly gpus: unknown };
 }
 
 verifies(
@@ -43,13 +53,13 @@ verifies(
   ["hardware.gpus", "hardware.replicas"],
   "the operator sees who holds a GPU, and an app its replicas' GPUs",
   async () => {
-    const { projectId, containerId } = await replica();
-    told.grantFirst(projectId, "hello", containerId);
+    const { projectId } = site;
+    const hello = await replicaOf("hello");
+    const other = await replicaOf("other");
     const { json } = await site.call("listGpus", {}, { as: "owner" });
     expect(json).toMatchObject([{ name: "self", isSelf: true, driver: "580.65.06", trouble: null }]);
     const [first, second, third, fourth] = json[0].gpus;
     const [gpu] = SAMPLE_GPUS;
-    const holder = { appId: `${projectId}-hello`, projectId };
     const { nodes: _, ...shown } = gpu!;
     expect(first).toEqual({
       ...shown,
@@ -60,8 +70,8 @@ verifies(
       watts: 512.5,
       celsius: 64,
       holders: [
-        { ...holder, containerId, memoryBytes: 20e9 },
-        { ...holder, containerId: null, memoryBytes: 16e9 },
+        { appId: `${projectId}-hello`, projectId, containerId: hello.containerId, memoryBytes: 20e9 },
+        { appId: `${projectId}-other`, projectId, containerId: other.containerId, memoryBytes: 16e9 },
       ],
     });
     expect(second).toMatchObject({
@@ -74,21 +84,18 @@ verifies(
     expect(third).toMatchObject({ fault: LOST });
     expect(fourth).toMatchObject({ model: "L40S", usedBytes: 1e9, celsius: null });
 
-    const containers = async () =>
-      (await site.call("listContainers", { app_id: `${site.projectId}-hello` })).json[0].gpus;
-    expect(await containers()).toEqual([{ uuid: gpu!.uuid, model: "H100", memoryBytes: 20e9 }]);
-    // A whole GPU, which is gone.
-    told.held = [{ gpu: "GPU-gone", app: "hello", projectId, replicaId: containerId, memoryBytes: null }];
-    expect(await containers()).toEqual([{ uuid: "GPU-gone", model: null, memoryBytes: null }]);
-    told.held = [];
-    expect(await containers()).toEqual([]);
+    expect(hello.gpus).toEqual([{ uuid: gpu!.uuid, model: "H100", memoryBytes: 20e9 }]);
+    const { uuid } = fourth;
+    expect((await replicaOf("whole")).gpus).toEqual([{ uuid, model: "L40S", memoryBytes: null }]);
+    const { machine } = told;
+    told.machine = { ...machine, gpus: machine.gpus.slice(0, 3) };
+    expect((await replicaOf("whole")).gpus).toEqual([{ uuid, model: null, memoryBytes: null }]);
+    told.machine = machine;
   },
 );
 
 verifies("hardware.metrics", "each GPU has its gauges, of what the driver says of it", async () => {
-  told.held = [
-    { gpu: SAMPLE_GPUS[3]!.uuid, app: "hello", projectId: "p", replicaId: null, memoryBytes: null },
-  ];
+  for (const name of ["hello", "other", "whole"]) await replicaOf(name);
   const scraped = await gaugesOf(shared().service.baseUrl);
   const of = (index: number) => {
     const { uuid, model } = SAMPLE_GPUS[index]!;
@@ -99,7 +106,7 @@ verifies("hardware.metrics", "each GPU has its gauges, of what the driver says o
     "millrace_gpu_up 1",
     "millrace_gpu_memory_bytes 85520809984",
     "millrace_gpu_memory_used_bytes 52000000000",
-    "millrace_gpu_memory_granted_bytes 0",
+    "millrace_gpu_memory_granted_bytes 36000000000",
     "millrace_gpu_utilization_ratio 0.87",
     "millrace_gpu_power_watts 512.5",
     "millrace_gpu_temperature_celsius 64",
@@ -110,7 +117,6 @@ verifies("hardware.metrics", "each GPU has its gauges, of what the driver says o
     "millrace_gpu_memory_granted_bytes 0",
   ]);
   expect(values(3)).toContain("millrace_gpu_memory_granted_bytes 48305799168");
-  told.held = [];
   const none = await testService({});
   expect(await gaugesOf(none.service.baseUrl)).toEqual([]);
 });

@@ -24,8 +24,9 @@ verifies(
       throw new Error("nothing was expected here");
     };
     const told = new ToldGpus();
-    told.grantFirst("p-1", "hello", "replica-1");
-    let said: NodeGpus = nodeGpus(told);
+    const gpu = SAMPLE_GPUS[0]!.uuid;
+    const held = { gpu, app: "hello", projectId: "p-1", replicaId: "replica-1", memoryBytes: 20e9 };
+    let said: NodeGpus = nodeGpus({ ...told, grants: () => [held, { ...held, memoryBytes: null }] });
     const own = answering({
       owners: { lookAfter: refuse },
       warm: refuse,

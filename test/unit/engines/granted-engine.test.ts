@@ -42,10 +42,7 @@ function played(mayFork = true) {
       usage: async () => null,
     }),
   };
-  const engine = new GrantedEngine(
-    inner,
-    gpus.openGrants(() => {}),
-  );
+  const engine = new GrantedEngine(inner, gpus.opened());
   const nothing = (): void => {};
   const owner: SeatOwner = {
     onLog: nothing,

@@ -102,14 +102,9 @@ function Holders({ gpu: { holders } }: { readonly gpu: GpuRecord }) {
 
 function sharesOf(held: GpuRecord["holders"]): string {
   const shares = held.map(({ memoryBytes }) => memoryBytes);
-  const starting = held.filter(({ containerId }) => containerId === null).length;
-  const replicas = held.length - starting;
-  const told = [
-    ...(replicas === 0 ? [] : [replicas === 1 ? "1 replica" : `${replicas} replicas`]),
-    ...(starting === 0 ? [] : [`${starting} starting`]),
-    shares.includes(null)
-      ? "the whole GPU"
-      : bytes(shares.reduce<number>((sum, share) => sum + (share ?? 0), 0)),
-  ];
-  return told.join(", ");
+  const replicas = held.length === 1 ? "1 replica" : `${held.length} replicas`;
+  const share = shares.includes(null)
+    ? "the whole GPU"
+    : bytes(shares.reduce<number>((sum, one) => sum + (one ?? 0), 0));
+  return `${replicas}, ${share}`;
 }
