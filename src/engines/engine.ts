@@ -79,7 +79,7 @@ export type Tenancy = {
   /** Those that no call needs, and since when by the monotonic clock. */
   idle(): readonly { readonly id: string; readonly sinceMs: number }[];
   /** Ends one; false if a call has reached it meanwhile. */
-  evict(id: string, forApp: string): boolean;
+  evict(id: string, forWhom: string): boolean;
 };
 
 /** How a replica's process ended. */

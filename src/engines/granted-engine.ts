@@ -148,10 +148,10 @@ export class GrantedEngine implements Engine {
           return sinceMs === undefined ? [] : [{ claim, sinceMs }];
         });
       },
-      evict: (claim, forApp) => {
+      evict: (claim, forWhom) => {
         const holder = this.#holders.get(claim);
         // The broker counts on it from now on, although the process takes a while to end.
-        if (holder && tenancy.evict(holder.replicaId, forApp)) claim.release(holder.gone);
+        if (holder && tenancy.evict(holder.replicaId, forWhom)) claim.release(holder.gone);
       },
     };
     this.#tenants.set(tenancy, tenant);

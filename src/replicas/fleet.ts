@@ -173,11 +173,11 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   }
 
   /** Ends an idle replica because another app needs its GPU. False if it is needed after all. */
-  evict(id: string, forApp: string): boolean {
+  evict(id: string, forWhom: string): boolean {
     const isIdle = this.idle().some((each) => each.id === id);
     const replica = isIdle && this.ready.find((each) => each.id === id);
     if (!replica) return false;
-    const reason = `evicted for app ${forApp}`;
+    const reason = `evicted for ${forWhom}`;
     this.#evicted.set(replica, reason);
     const text = `[millrace] this replica was ${reason}, which needs its GPU`;
     this.#events.onLog(replica, { stream: "stderr", runId: null, text });

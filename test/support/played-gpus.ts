@@ -98,7 +98,7 @@ export class PlayedGpus {
     const holders = ({ tenant }: { readonly tenant: Tenant }): number =>
       [...this.entries].filter((each) => each.tenant === tenant && each.grant).length;
     const [longest] = idle.filter((each) => holders(each) > each.tenant.minReplicas());
-    longest?.tenant.evict(longest.claim, entry.tenant.app);
+    longest?.tenant.evict(longest.claim, `app ${entry.tenant.app}`);
   }
 
   #pool({ models }: GpuWish): Gpu[] {

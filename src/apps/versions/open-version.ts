@@ -67,7 +67,7 @@ export class OpenVersion {
         app: app.name,
         minReplicas: () => this.pool.fleet.minReplicas,
         idle: () => this.pool.fleet.idle(),
-        evict: (id, forApp) => this.pool.fleet.evict(id, forApp),
+        evict: (id, forWhom) => this.pool.fleet.evict(id, forWhom),
       },
     });
     const config = { ...version.config, scaling: standbyScaling(version.config.scaling, 0) };

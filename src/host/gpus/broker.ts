@@ -16,8 +16,8 @@ export type Tenant = {
   minReplicas(): number;
   /** Its replicas without calls, and since when, by the monotonic clock. */
   idle(): readonly { readonly claim: Claim; readonly sinceMs: number }[];
-  /** Stops a replica and releases its claim, at once; does nothing if the replica has a call by now. */
-  evict(claim: Claim, forApp: string): void;
+  /** Stops a replica for an app, as its people may read it, and releases its claim, at once; does nothing if it has a call by now. */
+  evict(claim: Claim, forWhom: string): void;
 };
 
 /** A wish, and later the grant of one replica. */
@@ -432,7 +432,7 @@ export class GpuBroker {
     const isIdle = entry.tenant.idle().some(({ claim }) => claim === entry.claim);
     if (entry.phase !== "granted" || forEntry.phase !== "waiting" || !isIdle) return this.#decideSoon();
     entry.evictedUntilMs = nowMs + EVICTED_MS;
-    entry.tenant.evict(entry.claim, forEntry.tenant.app);
+    entry.tenant.evict(entry.claim, asSeenBy(entry.tenant, forEntry.tenant));
   }
 
   /** Tells of replicas above their share, if others wait for their GPU. */
@@ -488,4 +488,9 @@ function roomsOf(grant: GpuGrant | null, view: BrokerView): Room[] {
   return view.gpus
     .filter(({ uuid, fault }) => uuids.has(uuid) && fault === null)
     .map((gpu) => new Room(gpu, view));
+}
+
+/** An app as people of another one may know of it: those of other projects have no names. */
+function asSeenBy(one: Tenant, other: Tenant): string {
+  return one.projectId === other.projectId ? `app ${other.app}` : "an app of another project";
 }

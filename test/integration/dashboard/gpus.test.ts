@@ -1,8 +1,7 @@
 import { expect } from "vitest";
+import { FakeGpus } from "../../../src/host/gpus/fake.ts";
 import { seriousFaults } from "../../support/axe.ts";
 import { addressOf, card, sharedDashboard } from "../../support/dashboard-site.ts";
-import { PlayedGpus, playedGpu } from "../../support/played-gpus.ts";
-import { ToldGpus } from "../../support/sample-gpus.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -10,24 +9,13 @@ const MAIN = "def setup():\n    pass\n\ndef run():\n    return 1\n";
 const TOML = `[hardware]\ncompute = "H100"\ngpu_memory = 60\n[scaling]\ncooldown = 3600\n`;
 const app = { main: MAIN, toml: TOML };
 
-const gpus = new PlayedGpus(playedGpu(0));
-const told = new ToldGpus();
-told.machine = { driver: "played", gpus: gpus.gpus, trouble: null };
-told.readings = [
-  {
-    uuid: "GPU-0",
-    usedBytes: 52e9,
-    freeBytes: 28e9,
-    utilization: null,
-    watts: null,
-    celsius: null,
-    processes: null,
-  },
-];
-const { service, open } = sharedDashboard({ one: app, two: app }, WITHOUT_WALLS, {
-  gpus: told.source,
-  openGrants: gpus.openGrants,
-});
+const gpus = new FakeGpus([{ count: 1, model: "H100", memoryGb: 80 }]);
+gpus.show(0, { usedBytes: 20e9, freeBytes: 60e9 });
+const { service, open } = sharedDashboard(
+  { one: app, two: app },
+  { ...WITHOUT_WALLS, gpuHold: "0s" },
+  { gpus },
+);
 
 /** How far the page itself can be scrolled sideways. */
 const SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
@@ -37,16 +25,18 @@ verifies(
   "an app's page shows how full its GPU is and has been, and which app a replica had to make room for",
   async () => {
     await service().call("one");
+    gpus.show(0, { usedBytes: 52e9, freeBytes: 34e9 });
     const { page, complaints } = await open("/apps/one");
     const shown = card(page, "GPUs");
-    await shown.getByText("52 GB in use of 80 GB").waitFor();
+    await shown.getByText("52 GB in use of 86 GB").waitFor();
     await shown.getByText("granted to this app: 60 GB").waitFor();
     const chart = shown.getByRole("slider", { name: "Memory in use" });
     await chart.focus();
     await page.keyboard.press("ArrowRight");
-    expect(await chart.getAttribute("aria-valuetext")).toContain("H100 GPU-0 52 GB");
+    expect(await chart.getAttribute("aria-valuetext")).toContain("52 GB");
     expect(await seriousFaults(page)).toEqual([]);
 
+    gpus.show(0, { usedBytes: 0, freeBytes: 86e9 });
     await service().call("two");
     await page.goto(addressOf(service(), "/apps/one"));
     await card(page, "Replicas").getByText("evicted for app two").waitFor();

@@ -57,7 +57,7 @@ verifies(
 );
 
 verifies("gpu.deploy", "nothing ends for what has room, nor for what can never start", async () => {
-  const { site } = await deploySite([0], [1]);
+  const site = await deploySite({ ...ONE, count: 2 });
   // It has no place here, and takes none from others.
   const absent = toml('compute = "H200"', "min_replicas = 1");
   expect((await site.deploy("absent", bundle(answering("none"), absent))).status).toBe("success");

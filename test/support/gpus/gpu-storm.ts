@@ -276,7 +276,9 @@ export class GpuStorm {
     const minimum = this.#minimum(app);
     const scaling = `cooldown = "3s"\nmax_queue_seconds = "600s"\nmin_replicas = ${minimum}\nmax_replicas = ${max}`;
     const toml = `[hardware]\n${hardware}\n[scaling]\n${scaling}\n`;
-    const code = isBroken ? "1 / 0\n" : main(this.#hasWalls ? null : (this.#ledgers[0] ?? null), place.projectId, name, version);
+    const code = isBroken
+      ? "1 / 0\n"
+      : main(this.#hasWalls ? null : (this.#ledgers[0] ?? null), place.projectId, name, version);
     const zip = await zipOf({ "main.py": code, "millrace.toml": toml });
     const { status, buildId } = await client.deploy(zip, { cerebrium_toml: toml });
     if (status === (isBroken ? "init_failure" : "success")) return;

@@ -176,11 +176,11 @@ export class PlayedTenant implements Tenant {
     );
   }
 
-  evict(claim: Claim, forApp: string): void {
+  evict(claim: Claim, forWhom: string): void {
     const replica = this.replicas.find((each) => each.claim === claim)!;
     this.onEvict(replica);
     if (replica.idleSinceMs === null) return;
-    this.evictedFor.push(forApp);
+    this.evictedFor.push(forWhom.replace(/^app /, ""));
     this.stop(replica);
   }
 

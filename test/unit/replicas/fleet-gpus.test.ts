@@ -50,11 +50,11 @@ verifies("gpu.evicted", "only replicas beyond what calls and min_replicas need a
   expect([site.fleet.idle().length, site.fleet.minReplicas]).toEqual([2, 1]);
   // A call came between the decision and the act.
   site.demand = { calls: 3, arrivals: 6 };
-  expect(site.fleet.evict(one?.id ?? "", "chat")).toBe(false);
+  expect(site.fleet.evict(one?.id ?? "", "app chat")).toBe(false);
   expect(site.fleet.ready).toHaveLength(3);
   site.demand = { calls: 0, arrivals: 6 };
   const replica = site.fleet.ready.find(({ id }) => id === one?.id);
-  expect(site.fleet.evict(one?.id ?? "", "chat")).toBe(true);
+  expect(site.fleet.evict(one?.id ?? "", "app chat")).toBe(true);
   expect(replica && site.fleet.stopReason(replica)).toBe("evicted for app chat");
   expect(site.fleet.ready).toHaveLength(2);
   const stopped = () => site.seats.started.find(({ told }) => told.includes("STOP 0"));
