@@ -9,7 +9,7 @@ import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/histograms.ts";
-import type { HeldGpu } from "../model/gpu.ts";
+import type { HeldGpu, NodeWithGpus } from "../model/gpu.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
@@ -48,6 +48,8 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly containers: Containers;
   readonly log: Log;
   readonly gpus: GpuSource;
+  /** The other nodes that can take apps. */
+  readonly gpusElsewhere: () => readonly NodeWithGpus[];
   /** Replaces the broker of this machine. */
   readonly openGrants?: OpenGrants | undefined;
   /** Replaces the engine of this machine. */
@@ -87,7 +89,8 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   if (!seats && settings.engine === "process") {
     const inContainers = containerEngine(host, containers, engine(host));
     const onExcess = (claim: Claim): void => engineHere.endForExcess(claim);
-    const gpus = parts.openGrants?.(onExcess) ?? (await openBroker(parts, onExcess, life));
+    const own = parts.openGrants?.(onExcess) ?? (await openBroker(parts, onExcess, life));
+    const gpus = { ...own, others: parts.gpusElsewhere };
     const engineHere = new GrantedEngine(inContainers, gpus);
     const none = { seatStarts, seatWalls: () => null };
     return {

@@ -1,7 +1,8 @@
-import type { Gpus } from "../../engines/granted-engine.ts";
+import { canServe, onNoNode } from "../../host/gpus/reasons.ts";
+import { type Gpus, isAnywhere, othersOf } from "../../engines/granted-engine.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { GpuWish } from "../../model/gpu.ts";
+import type { GpuWish, NodeWithGpus } from "../../model/gpu.ts";
 import { gpuWish } from "../workload.ts";
 import type { LiveApp, OpenVersion } from "./open-version.ts";
 
@@ -24,10 +25,16 @@ export class GpuRoom {
     this.#live = live;
   }
 
-  /** Why no GPU of this machine will ever serve an app; null if one may, or if it needs none. */
+  /** Why no GPU of this machine will ever serve an app; null if one may, or if it runs without. */
   never(config: AppConfig): string | null {
-    const wish = this.#wish(config);
-    return wish && (this.#gpus?.broker.never(wish) ?? null);
+    if (config.hardware.gpuCount === 0 || !this.#gpus || !isAnywhere(this.#gpus)) return null;
+    const wish = gpuWish(config);
+    return wish && this.#gpus.broker.never(wish);
+  }
+
+  /** Whether no GPU of this machine will ever serve an app, and those of another node may. */
+  isElsewhere(config: AppConfig): boolean {
+    return this.never(config) !== null && this.#places(config).length > 0;
   }
 
   /** What the author of an app should know before it runs. */
@@ -36,7 +43,12 @@ export class GpuRoom {
     const never = this.never(config);
     if (this.#isCluster && gpuWish(config)?.memoryBytes)
       return ["gpu_memory has no effect: a cluster grants whole GPUs"];
-    if (never !== null) return [`calls will fail with no_gpu_free: ${never}`];
+    if (never !== null) {
+      const [place] = this.#places(config);
+      if (place)
+        return [`${never}: the app moves to a node that can serve it, such as ${place.name}, unchecked`];
+      return [`calls will fail with no_gpu_free: ${onNoNode(never, othersOf(this.#gpus))}`];
+    }
     const { maxReplicas } = config.scaling;
     const most = Math.min(maxReplicas, MOST_COUNTED);
     if (!wish || this.#fits([{ app: "", projectId: "", wish, replicas: most }])) return [];
@@ -77,6 +89,12 @@ export class GpuRoom {
   /** Whether its replicas hold GPUs of this machine. */
   hasGpus({ version }: OpenVersion): boolean {
     return this.#wish(version.config) !== null;
+  }
+
+  /** The other nodes whose GPUs may serve it. */
+  #places(config: AppConfig): readonly NodeWithGpus[] {
+    const wish = gpuWish(config);
+    return wish ? othersOf(this.#gpus).filter(({ gpus }) => canServe(wish, gpus)) : [];
   }
 
   #fits(minimums: readonly Minimum[]): boolean {

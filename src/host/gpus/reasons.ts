@@ -1,8 +1,16 @@
-import type { GpuWish, MachineGpus } from "../../model/gpu.ts";
+import type { GpuKind, GpuWish, MachineGpus, NodeWithGpus } from "../../model/gpu.ts";
+import { describeGpus, matches } from "./source.ts";
 import { type BrokerView, type Held, type Matches, poolsFor, Room, type Waiting } from "./room.ts";
 
+/** Nodes in one message. */
+const MOST_NAMED = 8;
+
 /** Why no GPU of the machine will ever serve a wish, for people; null if one may. GPUs out of service may come back. */
-export function whyNever(wish: GpuWish, machine: MachineGpus, matches: Matches): string | null {
+export function whyNever(
+  wish: GpuWish,
+  machine: Pick<MachineGpus, "trouble"> & { readonly gpus: readonly GpuKind[] },
+  matches: Matches,
+): string | null {
   const { gpus, trouble } = machine;
   if (gpus.length === 0) return trouble ?? "this machine has no GPU";
   const places = gpus.map((gpu) => ({ gpu }));
@@ -20,6 +28,20 @@ export function whyNever(wish: GpuWish, machine: MachineGpus, matches: Matches):
   const most = Math.max(...enough);
   if (most >= count) return null;
   return `${count} GPUs of one model are wanted, this machine has ${most} of ${models}`;
+}
+
+/** Whether a machine with those GPUs may ever serve a wish. */
+export function canServe(wish: GpuWish, gpus: readonly GpuKind[]): boolean {
+  return whyNever(wish, { gpus, trouble: null }, matches) === null;
+}
+
+/** Adds to a reason of this machine what the other nodes have, none of which can serve the wish either. */
+export function onNoNode(why: string, others: readonly NodeWithGpus[]): string {
+  const named = others
+    .slice(0, MOST_NAMED)
+    .map(({ name, gpus }) => `${name} has ${describeGpus(gpus) || "none"}`);
+  const more = others.length > MOST_NAMED ? `, and ${others.length - MOST_NAMED} more` : "";
+  return named.length === 0 ? why : `${why}; no other node can serve it: ${named.join(", ")}${more}`;
 }
 
 /** What a wish waits for, for people. Apps of other projects are not named. */

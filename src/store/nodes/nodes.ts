@@ -1,4 +1,5 @@
 import type { Expression, RawBuilder, SqlBool } from "kysely";
+import { z } from "zod";
 import { read, type Row, type Session, write } from "../operation.ts";
 import type { NodeDetails, ServiceNode } from "../../model/node.ts";
 import { isNoted, noteChange } from "./changes.ts";
@@ -130,13 +131,23 @@ function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): Servic
   return url && details ? [{ id, url, details, isLeaving: leavingAt !== null, leaseMs }] : [];
 }
 
+/** More than a machine has, each as seven MIG instances. */
+const MAX_GPUS = 256;
+const GPUS = z
+  .array(z.object({ model: z.string().max(200), memoryBytes: z.number().nonnegative() }))
+  .max(MAX_GPUS)
+  .optional()
+  .catch(undefined);
+
 function readDetails(text: string): NodeDetails | null {
   try {
     const details = JSON.parse(text) as NodeDetails;
     const { name, home, release, capacity, managementAddresses, seatAddress = "" } = details;
     const texts = [name, home, release, seatAddress, ...managementAddresses];
     const isSound = texts.every((each) => typeof each === "string") && capacity.cpus > 0;
-    return isSound ? details : null;
+    const { gpus: told, ...sound } = details;
+    const gpus = GPUS.parse(told);
+    return isSound ? { ...sound, ...(gpus && { gpus }) } : null;
   } catch {
     return null;
   }

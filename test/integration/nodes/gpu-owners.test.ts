@@ -1,0 +1,98 @@
+import { expect } from "vitest";
+import { FakeGpus } from "../../../src/host/gpus/fake.ts";
+import { testDatabases } from "../../support/databases.ts";
+import { twoOfOne } from "../../support/nodes/two-services.ts";
+import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
+import { bundle, DeploySite } from "../deploys/site.ts";
+
+const databases = testDatabases();
+
+const MAIN = `
+import os
+
+def run():
+    return os.environ.get("MILLRACE_GPU_MEMORY")
+`;
+const T4 = { count: 1, model: "T4", memoryGb: 16 };
+const H100 = { count: 8, model: "H100", memoryGb: 80 };
+const H100_BYTES = String(80 * 2 ** 30);
+/** So many that each node is the owner of some by itself. */
+const NAMES = ["one", "two", "three", "four", "five", "six"];
+
+const asking = (hardware: string) => bundle(MAIN, { "millrace.toml": `[hardware]\n${hardware}\n` });
+
+async function twoNodes(front: readonly (typeof T4)[], owner: readonly (typeof T4)[]) {
+  const { databaseUrl } = await databases.fresh("postgres");
+  const nodes = await twoOfOne(databaseUrl ?? "", {
+    front: { gpus: new FakeGpus(front) },
+    owner: { gpus: new FakeGpus(owner) },
+  });
+  await until("they know each other", async () => {
+    const { living } = await nodes.front.service.store.nodes.list();
+    return living.length === 2;
+  });
+  return { ...nodes, sites: [new DeploySite(nodes.front), new DeploySite(nodes.owner)] as const };
+}
+
+verifies(
+  "nodes.gpus",
+  "an app is served where its GPUs are, whichever node it was deployed through, and owned, before",
+  async () => {
+    const { front, owner, sites } = await twoNodes([T4], [H100]);
+    const zip = asking('compute = "H100"');
+    const logs = await Promise.all(
+      NAMES.map(async (name, i) => {
+        const site = sites[i % 2]!;
+        const { status, buildId } = await site.deploy(name, zip);
+        expect(status).toBe("success");
+        const answers = await Promise.all([front.call(name), owner.call(name)]);
+        expect(answers.map(({ status: code, json }) => [code, json.result])).toEqual([
+          [200, H100_BYTES],
+          [200, H100_BYTES],
+        ]);
+        return await site.log(name, buildId);
+      }),
+    );
+    const counts = await front.service.store.appOwners.counts();
+    expect([...counts.values()]).toEqual([NAMES.length]);
+    // Some were built where they cannot run, and say so.
+    const moved = logs.filter((log) => log.includes("the app moves to a node that can serve it"));
+    expect(moved.length).toBeGreaterThan(0);
+    expect(moved.length).toBeLessThan(NAMES.length);
+  },
+);
+
+verifies(
+  "nodes.gpus",
+  "with a GPU on another node, an app that asks for it never runs on the CPU",
+  async () => {
+    const { front, owner, sites } = await twoNodes([], [H100]);
+    for (const [i, name] of NAMES.entries()) {
+      const { buildId } = await sites[i % 2]!.deploy(name, asking('compute = "ANY"'));
+      expect((await front.call(name)).json.result).toBe(H100_BYTES);
+      expect(await sites[0].log(name, buildId)).not.toContain("runs on its CPU");
+    }
+    // When that node has left, there is no GPU at all.
+    await owner.service.stop();
+    expect((await front.call("one")).json.result).toBe(null);
+  },
+);
+
+verifies(
+  "nodes.gpus.none",
+  "if no node has such a GPU, the deploy warns, and a call is refused at once with what each has",
+  async () => {
+    const { front, sites } = await twoNodes([T4], [H100]);
+    for (const [i, name] of NAMES.slice(0, 3).entries()) {
+      const { status, buildId } = await sites[i % 2]!.deploy(name, asking('compute = "H100"\ngpu_count = 9'));
+      expect(status).toBe("success");
+      expect(await sites[0].log(name, buildId)).toContain("warning: calls will fail with no_gpu_free");
+      const refused = await front.call(name);
+      expect([refused.status, refused.json.code]).toEqual([503, "no_gpu_free"]);
+      expect(refused.json.message).toMatch(
+        /no other node can serve it: .* has (?:8 × H100 \(80 GB\)|T4 \(16 GB\))/,
+      );
+    }
+  },
+);
