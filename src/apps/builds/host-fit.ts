@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
+import { canServe } from "../../host/gpus/reasons.ts";
 import { describeGpus, matches } from "../../host/gpus/source.ts";
 import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
 import type { MachineGpus, NodeWithGpus } from "../../model/gpu.ts";
@@ -72,9 +73,13 @@ function warningOfGpus(
   const count = `gpu_count = ${gpuCount}`;
   const wanted = models.length > 0 ? `compute = ${models.join(", ")}` : count;
   if (models.length === 0 && gpuCount === 0) return null;
+  const isAsked = models.length > 0 && gpuCount > 0;
+  const wish = { models, count: gpuCount, memoryBytes: null };
+  // Then the app moves there.
+  if (isAsked && others.some((node) => canServe(wish, node.gpus))) return null;
   if (gpus.length === 0) {
     const why = trouble === null ? "this host has no GPU" : `no GPU of this host can be used (${trouble})`;
-    const isElsewhere = models.length > 0 && gpuCount > 0 && others.some((node) => node.gpus.length > 0);
+    const isElsewhere = isAsked && others.some((node) => node.gpus.length > 0);
     return `${wanted}, but ${why}${isElsewhere ? "" : ": the app runs on its CPU"}`;
   }
   const has = `this host has ${describeGpus(gpus)}`;

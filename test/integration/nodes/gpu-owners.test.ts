@@ -15,7 +15,7 @@ def run():
     return os.environ.get("MILLRACE_GPU_MEMORY")
 `;
 const T4 = { count: 1, model: "T4", memoryGb: 16 };
-const H100 = { count: 8, model: "H100", memoryGb: 80 };
+const H100 = { count: 16, model: "H100", memoryGb: 80 };
 const H100_BYTES = String(80 * 2 ** 30);
 /** So many that each node is the owner of some by itself. */
 const NAMES = ["one", "two", "three", "four", "five", "six"];
@@ -85,13 +85,16 @@ verifies(
   async () => {
     const { front, sites } = await twoNodes([T4], [H100]);
     for (const [i, name] of NAMES.slice(0, 3).entries()) {
-      const { status, buildId } = await sites[i % 2]!.deploy(name, asking('compute = "H100"\ngpu_count = 9'));
+      const { status, buildId } = await sites[i % 2]!.deploy(
+        name,
+        asking('compute = "H100"\ngpu_count = 17'),
+      );
       expect(status).toBe("success");
       expect(await sites[0].log(name, buildId)).toContain("warning: calls will fail with no_gpu_free");
       const refused = await front.call(name);
       expect([refused.status, refused.json.code]).toEqual([503, "no_gpu_free"]);
       expect(refused.json.message).toMatch(
-        /no other node can serve it: .* has (?:8 × H100 \(80 GB\)|T4 \(16 GB\))/,
+        /no other node can serve it: .* has (?:16 × H100 \(80 GB\)|T4 \(16 GB\))/,
       );
     }
   },
