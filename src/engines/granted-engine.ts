@@ -1,7 +1,7 @@
 import type { Claim, GpuBroker, Tenant } from "../host/gpus/broker.ts";
 import { canServe, onNoNode } from "../host/gpus/reasons.ts";
 import { gpuVariables } from "../host/gpus/variables.ts";
-import type { Gpu, GpuGrant, GpuWish, HeldGpu, MachineGpus, NodeWithGpus } from "../model/gpu.ts";
+import type { Gpu, GpuGrant, GpuWish, GpuKind, HeldGpu, MachineGpus } from "../model/gpu.ts";
 import { ended, lackOfGpu, STOPPED } from "./engine.ts";
 import type { Engine, Exit, GpuHandling, ReplicaGpus, Seat, SeatOwner, Tenancy } from "./engine.ts";
 import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts";
@@ -10,17 +10,17 @@ import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts"
 export type Gpus = {
   readonly current: () => MachineGpus;
   readonly broker: Pick<GpuBroker, "request" | "never" | "fits">;
-  /** The other nodes that can take apps; absent where there are none. */
-  readonly others?: () => readonly NodeWithGpus[];
+  /** Those of each other node that can take apps; absent on a service alone. */
+  readonly others?: () => readonly (readonly GpuKind[])[];
 };
 
-export function othersOf(gpus: Gpus | null): readonly NodeWithGpus[] {
+export function othersOf(gpus: Gpus | null): readonly (readonly GpuKind[])[] {
   return gpus?.others?.() ?? [];
 }
 
 /** Whether any node of the installation has a GPU. Without one, apps run on the CPU. */
 export function isAnywhere(gpus: Gpus): boolean {
-  return gpus.current().gpus.length > 0 || othersOf(gpus).some((node) => node.gpus.length > 0);
+  return gpus.current().gpus.length > 0 || othersOf(gpus).some(({ length }) => length > 0);
 }
 
 type HeldClaim = Holder & {
@@ -180,7 +180,7 @@ export class GrantedEngine implements Engine {
   ): Granted<Process> {
     const never = this.#gpus.broker.never(wish);
     const others = othersOf(this.#gpus);
-    const isElsewhere = others.some(({ gpus }) => canServe(wish, gpus));
+    const isElsewhere = others.some((theirs) => canServe(wish, theirs));
     // If another node can serve it, what waits here goes there with the app.
     if (never !== null && !isElsewhere) return refused(onNoNode(never, others));
     const claim = this.#gpus.broker.request(wish, holder.tenant);

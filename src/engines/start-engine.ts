@@ -9,7 +9,7 @@ import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/histograms.ts";
-import type { HeldGpu, NodeWithGpus } from "../model/gpu.ts";
+import type { GpuKind, HeldGpu } from "../model/gpu.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
@@ -48,8 +48,8 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly containers: Containers;
   readonly log: Log;
   readonly gpus: GpuSource;
-  /** The other nodes that can take apps. */
-  readonly gpusElsewhere: () => readonly NodeWithGpus[];
+  /** The GPUs of each other node that can take apps. */
+  readonly gpusElsewhere: () => readonly (readonly GpuKind[])[];
   /** Replaces the broker of this machine. */
   readonly openGrants?: OpenGrants | undefined;
   /** Replaces the engine of this machine. */

@@ -20,9 +20,6 @@ export type Gpu = {
 /** The part of a GPU by which it is chosen. */
 export type GpuKind = Pick<Gpu, "model" | "memoryBytes">;
 
-/** A node of the installation, with the GPUs of its machine. */
-export type NodeWithGpus = { readonly name: string; readonly gpus: readonly GpuKind[] };
-
 /** What a GPU does at a moment; null where the driver does not say. */
 export type GpuReading = {
   readonly uuid: string;

@@ -1,5 +1,8 @@
 import type { GpuKind } from "./gpu.ts";
 
+/** How many GPUs a node publishes: more than a machine has, each as seven MIG instances. */
+export const MAX_PUBLISHED_GPUS = 256;
+
 /** The data that a node publishes about itself. */
 export type NodeDetails = {
   /** The name of its host. */

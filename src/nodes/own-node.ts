@@ -4,7 +4,7 @@ import type { Settings } from "../config/setting-keys.ts";
 import { directoryId } from "../host/data-folders.ts";
 import { ownMemoryBytes } from "../kit/memory.ts";
 import type { GpuKind } from "../model/gpu.ts";
-import type { NodeDetails } from "../model/node.ts";
+import { MAX_PUBLISHED_GPUS, type NodeDetails } from "../model/node.ts";
 
 /** A machine with more is a router, or a host of containers. */
 const MAX_ADDRESSES = 64;
@@ -33,9 +33,13 @@ export function ownDetails(
   };
   return () => ({
     ...lasting,
-    gpus: gpus().map(({ model, memoryBytes }) => ({ model, memoryBytes })),
+    gpus: kindsOf(gpus()),
     managementAddresses: addressesAt(managementPort()),
   });
+}
+
+function kindsOf(gpus: readonly GpuKind[]): GpuKind[] {
+  return gpus.slice(0, MAX_PUBLISHED_GPUS).map(({ model, memoryBytes }) => ({ model, memoryBytes }));
 }
 
 /** That port at every address of this machine; at loopback addresses only if it has no others. */

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { canServe } from "../../host/gpus/reasons.ts";
 import { describeGpus, matches } from "../../host/gpus/source.ts";
 import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
-import type { MachineGpus, NodeWithGpus } from "../../model/gpu.ts";
+import type { GpuKind, MachineGpus } from "../../model/gpu.ts";
 import { BuildError, type BuildSite } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { type ImageWish, wantedImage } from "./images/wanted-image.ts";
@@ -51,7 +51,7 @@ export function requireEntrypoint({ config: { customRuntime } }: BuildSite): voi
 export function hardwareWarnings(
   hardware: HardwareConfig,
   gpus: MachineGpus | undefined,
-  others: readonly NodeWithGpus[] = [],
+  others: readonly (readonly GpuKind[])[] = [],
 ): string[] {
   const { cpu, memoryGb } = hardware;
   const warnings: string[] = [];
@@ -67,7 +67,7 @@ export function hardwareWarnings(
 function warningOfGpus(
   { compute, gpuCount }: HardwareConfig,
   { gpus, trouble }: MachineGpus,
-  others: readonly NodeWithGpus[],
+  others: readonly (readonly GpuKind[])[],
 ): string | null {
   const models = compute.filter(isGpu);
   const count = `gpu_count = ${gpuCount}`;
@@ -76,10 +76,10 @@ function warningOfGpus(
   const isAsked = models.length > 0 && gpuCount > 0;
   const wish = { models, count: gpuCount, memoryBytes: null };
   // Then the app moves there.
-  if (isAsked && others.some((node) => canServe(wish, node.gpus))) return null;
+  if (isAsked && others.some((theirs) => canServe(wish, theirs))) return null;
   if (gpus.length === 0) {
     const why = trouble === null ? "this host has no GPU" : `no GPU of this host can be used (${trouble})`;
-    const isElsewhere = isAsked && others.some((node) => node.gpus.length > 0);
+    const isElsewhere = isAsked && others.some(({ length }) => length > 0);
     return `${wanted}, but ${why}${isElsewhere ? "" : ": the app runs on its CPU"}`;
   }
   const has = `this host has ${describeGpus(gpus)}`;

@@ -1,8 +1,10 @@
+import { withoutPlace } from "../../host/gpus/minimums.ts";
+import { matches } from "../../host/gpus/source.ts";
 import { canServe, onNoNode } from "../../host/gpus/reasons.ts";
 import { type Gpus, isAnywhere, othersOf } from "../../engines/granted-engine.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { GpuWish, NodeWithGpus } from "../../model/gpu.ts";
+import type { GpuKind, GpuWish } from "../../model/gpu.ts";
 import { gpuWish } from "../workload.ts";
 import type { LiveApp, OpenVersion } from "./open-version.ts";
 
@@ -11,6 +13,19 @@ const MOST_COUNTED = 1_000;
 
 type Named = Pick<App, "projectId" | "name">;
 type Minimum = Parameters<Gpus["broker"]["fits"]>[0][number];
+
+/** A warning of more replicas than fit on the GPUs of one machine. */
+function tooManyReplicas(config: AppConfig, where: string, fits: (one: Minimum) => boolean): string[] {
+  const wish = gpuWish(config);
+  const { maxReplicas } = config.scaling;
+  const haveRoom = (replicas: number): boolean =>
+    wish === null || fits({ app: "", projectId: "", wish, replicas });
+  if (haveRoom(Math.min(maxReplicas, MOST_COUNTED))) return [];
+  let room = 1;
+  while (haveRoom(room + 1)) room += 1;
+  const many = room === 1 ? "1 replica" : `${room} replicas`;
+  return [`max_replicas = ${maxReplicas}, but the GPUs of ${where} have room for ${many}`];
+}
 
 /** Whether the GPUs of this machine suffice for what apps are to keep. On a machine without GPUs everything fits. */
 export class GpuRoom {
@@ -34,7 +49,7 @@ export class GpuRoom {
 
   /** Whether no GPU of this machine will ever serve an app, and those of another node may. */
   isElsewhere(config: AppConfig): boolean {
-    return this.never(config) !== null && this.#places(config).length > 0;
+    return this.#places(config).length > 0 && this.never(config) !== null;
   }
 
   /** What the author of an app should know before it runs. */
@@ -44,18 +59,19 @@ export class GpuRoom {
     if (this.#isCluster && gpuWish(config)?.memoryBytes)
       return ["gpu_memory has no effect: a cluster grants whole GPUs"];
     if (never !== null) {
-      const [place] = this.#places(config);
-      if (place)
-        return [`${never}: the app moves to a node that can serve it, such as ${place.name}, unchecked`];
-      return [`calls will fail with no_gpu_free: ${onNoNode(never, othersOf(this.#gpus))}`];
+      const places = this.#places(config);
+      if (places.length === 0)
+        return [`calls will fail with no_gpu_free: ${onNoNode(never, othersOf(this.#gpus))}`];
+      const fits = (one: Minimum): boolean =>
+        places.some(
+          (gpus) => withoutPlace([one], gpus, { sharesAcrossProjects: false, matches }).length === 0,
+        );
+      return [
+        `${never}: the app is not checked, and moves to a node that can serve it`,
+        ...tooManyReplicas(config, "any node", fits),
+      ];
     }
-    const { maxReplicas } = config.scaling;
-    const most = Math.min(maxReplicas, MOST_COUNTED);
-    if (!wish || this.#fits([{ app: "", projectId: "", wish, replicas: most }])) return [];
-    let room = 1;
-    while (this.#fits([{ app: "", projectId: "", wish, replicas: room + 1 }])) room += 1;
-    const many = room === 1 ? "1 replica" : `${room} replicas`;
-    return [`max_replicas = ${maxReplicas}, but the GPUs of this machine have room for ${many}`];
+    return wish ? tooManyReplicas(config, "this machine", (one) => this.#fits([one])) : [];
   }
 
   /** Why an app cannot keep its `min_replicas` beside those of the others, which are named; null if it can. */
@@ -91,10 +107,11 @@ export class GpuRoom {
     return this.#wish(version.config) !== null;
   }
 
-  /** The other nodes whose GPUs may serve it. */
-  #places(config: AppConfig): readonly NodeWithGpus[] {
-    const wish = gpuWish(config);
-    return wish ? othersOf(this.#gpus).filter(({ gpus }) => canServe(wish, gpus)) : [];
+  /** The GPUs of each other node that can serve it. */
+  #places(config: AppConfig): readonly (readonly GpuKind[])[] {
+    const others = config.hardware.gpuCount === 0 ? [] : othersOf(this.#gpus);
+    const wish = others.length > 0 ? gpuWish(config) : null;
+    return wish ? others.filter((gpus) => canServe(wish, gpus)) : [];
   }
 
   #fits(minimums: readonly Minimum[]): boolean {

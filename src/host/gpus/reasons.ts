@@ -1,9 +1,6 @@
-import type { GpuKind, GpuWish, MachineGpus, NodeWithGpus } from "../../model/gpu.ts";
+import type { GpuKind, GpuWish, MachineGpus } from "../../model/gpu.ts";
 import { describeGpus, matches } from "./source.ts";
 import { type BrokerView, type Held, type Matches, poolsFor, Room, type Waiting } from "./room.ts";
-
-/** Nodes in one message. */
-const MOST_NAMED = 8;
 
 /** Why no GPU of the machine will ever serve a wish, for people; null if one may. GPUs out of service may come back. */
 export function whyNever(
@@ -36,12 +33,9 @@ export function canServe(wish: GpuWish, gpus: readonly GpuKind[]): boolean {
 }
 
 /** Adds to a reason of this machine what the other nodes have, none of which can serve the wish either. */
-export function onNoNode(why: string, others: readonly NodeWithGpus[]): string {
-  const named = others
-    .slice(0, MOST_NAMED)
-    .map(({ name, gpus }) => `${name} has ${describeGpus(gpus) || "none"}`);
-  const more = others.length > MOST_NAMED ? `, and ${others.length - MOST_NAMED} more` : "";
-  return named.length === 0 ? why : `${why}; no other node can serve it: ${named.join(", ")}${more}`;
+export function onNoNode(why: string, others: readonly (readonly GpuKind[])[]): string {
+  if (others.length === 0) return why;
+  return `${why}; no other node can serve it either: they have ${describeGpus(others.flat()) || "no GPU"}`;
 }
 
 /** What a wish waits for, for people. Apps of other projects are not named. */

@@ -1,7 +1,7 @@
 import type { Expression, RawBuilder, SqlBool } from "kysely";
 import { z } from "zod";
 import { read, type Row, type Session, write } from "../operation.ts";
-import type { NodeDetails, ServiceNode } from "../../model/node.ts";
+import { MAX_PUBLISHED_GPUS, type NodeDetails, type ServiceNode } from "../../model/node.ts";
 import { isNoted, noteChange } from "./changes.ts";
 
 /** The owner of a lease, and how long it lasts from now by the database's clock. */
@@ -131,11 +131,9 @@ function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): Servic
   return url && details ? [{ id, url, details, isLeaving: leavingAt !== null, leaseMs }] : [];
 }
 
-/** More than a machine has, each as seven MIG instances. */
-const MAX_GPUS = 256;
 const GPUS = z
   .array(z.object({ model: z.string().max(200), memoryBytes: z.number().nonnegative() }))
-  .max(MAX_GPUS)
+  .max(MAX_PUBLISHED_GPUS)
   .optional()
   .catch(undefined);
 

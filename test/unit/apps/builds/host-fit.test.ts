@@ -34,7 +34,7 @@ verifies(
     expect(hardwareWarnings({ ...hardware, compute: ["H200"], gpuCount: 1 }, undefined)).toEqual([]);
     const beside = (model: string) =>
       hardwareWarnings({ ...hardware, compute: ["H100"], gpuCount: 1 }, none, [
-        { name: "right", gpus: [{ model, memoryBytes: 80e9 }] },
+        [{ model, memoryBytes: 80e9 }],
       ]);
     // An app that another node can serve moves there. With GPUs on other nodes none runs on the CPU.
     expect(beside("H100")).toEqual([]);
