@@ -1,7 +1,7 @@
 import type { Claim, GpuBroker, Tenant } from "../host/gpus/broker.ts";
 import { canServe, onNoNode } from "../host/gpus/reasons.ts";
 import { gpuVariables } from "../host/gpus/variables.ts";
-import type { Gpu, GpuGrant, GpuWish, GpuKind, HeldGpu, MachineGpus } from "../model/gpu.ts";
+import type { Gpu, GpuGrant, GpuKind, GpuWish, HeldGpu, MachineGpus } from "../model/gpu.ts";
 import { ended, lackOfGpu, STOPPED } from "./engine.ts";
 import type { Engine, Exit, GpuHandling, ReplicaGpus, Seat, SeatOwner, Tenancy } from "./engine.ts";
 import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts";
@@ -180,9 +180,9 @@ export class GrantedEngine implements Engine {
   ): Granted<Process> {
     const never = this.#gpus.broker.never(wish);
     const others = othersOf(this.#gpus);
-    const isElsewhere = others.some((theirs) => canServe(wish, theirs));
     // If another node can serve it, what waits here goes there with the app.
-    if (never !== null && !isElsewhere) return refused(onNoNode(never, others));
+    if (never !== null && !others.some((theirs) => canServe(wish, theirs)))
+      return refused(onNoNode(never, others));
     const claim = this.#gpus.broker.request(wish, holder.tenant);
     let begun: Process | null = null;
     let isKilled = false;

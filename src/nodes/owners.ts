@@ -149,12 +149,12 @@ export class Owners {
         return null;
       }
       await this.#apps.serve([{ appNumber, fence }]);
-      return (await this.#sendToGpus(appNumber)) ? null : found;
+      return (await this.#goesToGpus(appNumber)) ? null : found;
     }
     // No node is left; the caller learns that this one is stopping.
     if (this.#isLeaving && !winnerOf(appNumber, roster.takers)) return found;
     const isTaken = (await this.#take([appNumber])).length > 0;
-    return isTaken && !(await this.#sendToGpus(appNumber)) ? found : null;
+    return isTaken && !(await this.#goesToGpus(appNumber)) ? found : null;
   }
 
   /** The app's owner, or the node that should take it. Changes nothing. */
@@ -232,12 +232,14 @@ export class Owners {
     return eligible(this.#apps.gpuWish(appNumber), others);
   }
 
-  /** Hands over an app that only other nodes have the GPUs for; false if it stays, for now at least. */
-  async #sendToGpus(appNumber: number): Promise<boolean> {
+  /** Hands over an app that only other nodes have the GPUs for. True if callers should look where it is by now. */
+  async #goesToGpus(appNumber: number): Promise<boolean> {
     const { roster, lease } = this.#parts;
-    if (this.#isLeaving || this.#unmoved.has(appNumber) || !this.#apps.isFree(appNumber)) return false;
+    if (this.#isLeaving || this.#unmoved.has(appNumber)) return false;
     const may = eligible(this.#apps.gpuWish(appNumber), roster.takers);
     if (may.length === roster.takers.length || may.some(({ id }) => id === lease.id)) return false;
+    // It goes when the deploy that changes it has ended.
+    if (!this.#apps.isFree(appNumber)) return true;
     const sending = this.#sending.get(appNumber) ?? this.#handOver(appNumber, winnerOf(appNumber, may)!);
     this.#sending.set(appNumber, sending);
     await sending.finally(() => this.#sending.delete(appNumber));

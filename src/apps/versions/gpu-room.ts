@@ -92,7 +92,8 @@ export class GpuRoom {
   /** Whether a replica of a version has room beside all that the app has now, and beside the minimums of other apps. */
   fitsBeside({ version, live }: OpenVersion, others: readonly OpenVersion[]): boolean {
     const wish = this.#wish(version.config);
-    if (!wish) return true;
+    // One that can never start here needs none.
+    if (!wish || this.never(version.config) !== null) return true;
     const { projectId, name } = live.app;
     const ofApp = { app: name, projectId };
     const now = others.flatMap((other): Minimum[] => {

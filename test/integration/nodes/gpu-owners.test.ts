@@ -65,6 +65,22 @@ verifies(
 
 verifies(
   "nodes.gpus",
+  "an app moves when a deploy asks for other GPUs, and back when it is rolled back",
+  async () => {
+    const { front, sites } = await twoNodes([T4], [H100]);
+    const [site] = sites;
+    const memory = async () => (await front.call("app")).json.result;
+    const first = await site.deploy("app", asking('compute = "H100"'));
+    expect(await memory()).toBe(H100_BYTES);
+    const second = await site.deploy("app", asking('compute = "T4"'));
+    expect([second.status, await memory()]).toEqual(["success", String(16 * 2 ** 30)]);
+    const back = await site.ask("POST", `apps/${site.appId("app")}/rollback`, { buildId: first.buildId });
+    expect([back.status, await memory()]).toEqual([200, H100_BYTES]);
+  },
+);
+
+verifies(
+  "nodes.gpus",
   "with a GPU on another node, an app that asks for it never runs on the CPU",
   async () => {
     const { front, owner, sites } = await twoNodes([], [H100]);

@@ -328,8 +328,8 @@ verifies("nodes.gpus", "a caller waits until the app is where its GPUs are", asy
   const { site, one, app, placeOf } = await withGpus([], [H100]);
   one.host.changing.add(app);
   await site.pass(10_000);
-  // While it is being changed it stays, and so does the caller.
-  expect(await one.owners.settle(await placeOf(), false)).toEqual({ kind: "here" });
+  // While it is being changed it stays, and the caller looks again.
+  expect([await one.owners.settle(await placeOf(), false), servers(site, app)]).toEqual([null, ["one"]]);
   one.host.changing.delete(app);
   const callers = [1, 2, 3].map(async () => await one.owners.settle(await placeOf(), false));
   expect(await Promise.all(callers)).toEqual([null, null, null]);
@@ -339,6 +339,20 @@ verifies("nodes.gpus", "a caller waits until the app is where its GPUs are", asy
     peer: { id: "two" },
   });
 });
+
+verifies(
+  "nodes.gpus",
+  "if the node with the GPUs cannot load the app, callers wait where it is",
+  async () => {
+    const { site, one, two, app, placeOf } = await withGpus([], [H100]);
+    two.host.unloadable.add(app);
+    await site.pass(10_000);
+    expect(await one.owners.settle(await placeOf(), false)).toEqual({ kind: "here" });
+    two.host.unloadable.delete(app);
+    await site.pass(80_000);
+    expect([site.world.owners.get(app), servers(site, app)]).toEqual(["two", ["two"]]);
+  },
+);
 
 verifies("nodes.gpus", "a node that leaves gives such an app to another with its GPUs", async () => {
   const { site, one, two, app } = await withGpus([T4], [H100]);
