@@ -113,7 +113,7 @@ _GB = 1e9
 _NAMES = {"CPU": "CPU", "GPU": "GPU", "memory": "GB of memory"}
 
 
-#: Ray adds such a resource to each node with GPUs. It stands for the model, not for an amount: Ray takes so little of it.
+#: Ray gives each node with GPUs such a resource. It stands for the model, not for an amount: Ray takes so little of it.
 _ACCELERATOR = "accelerator_type:"
 _LITTLE = 0.001
 

@@ -141,9 +141,7 @@ class Supervisor:
         self._do(self._inform(actor))
         await self._attend(seat, actor)
 
-    async def _begin(
-        self, seat: str, order: dict[str, Any], needs: dict[str, float], accelerators: list[str]
-    ) -> None:
+    async def _begin(self, seat: str, order: dict[str, Any], needs: dict[str, float], accelerators: list[str]) -> None:
         if seat in self._news:
             await self._find(seat, self._namespace)
             return
