@@ -55,6 +55,7 @@ export class NodeCrowd {
       letGo: () => Promise.resolve(),
       isChanging: () => false,
       readyCount: () => 0,
+      gpuWish: () => null,
       onTaken: () => {},
     };
     for (const node of made) {

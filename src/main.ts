@@ -165,12 +165,17 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);
   const seatHome = () => startSeatHome({ ...settings, ...basics, ownership, node: () => joined.value }, life);
+  const gpusElsewhere = () => joined.value?.gpusElsewhere() ?? [];
   const { engine, seats, reached, held, leaveSeats, builds, grants } = await startEngine(
-    { ...options, ...found, ...machine, settings, blobs, home, seatHome, clock },
+    { ...options, ...found, ...machine, settings, blobs, home, seatHome, gpusElsewhere, clock },
     life,
   );
   const gpus = { source: machine.gpus, grants: () => grants?.held() ?? [] };
-  const details = ownDetails(settings, clock.now(), { reached, managementPort: () => managementPort.value });
+  const details = ownDetails(settings, clock.now(), {
+    reached,
+    managementPort: () => managementPort.value,
+    gpus: () => grants?.current().gpus ?? [],
+  });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
   const node = await joinNodes(
     { ...settings, ...basics, ownership, details, blobs, requireVolumes, network },
@@ -181,7 +186,16 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   /** What apps, runs and deploys all get. */
-  const common = { ...basics, dataDir, storage, reserve, python, walls, limits, gpus: machine.gpus };
+  const common = {
+    ...basics,
+    dataDir,
+    storage,
+    reserve,
+    python,
+    walls,
+    limits,
+    gpus: { current: () => machine.gpus.current(), elsewhere: gpusElsewhere },
+  };
   const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
   const apps = await startApps(
     {

@@ -113,6 +113,20 @@ _GB = 1e9
 _NAMES = {"CPU": "CPU", "GPU": "GPU", "memory": "GB of memory"}
 
 
+#: Ray gives each node with GPUs such a resource. It stands for the model, not for an amount: Ray takes so little of it.
+_ACCELERATOR = "accelerator_type:"
+_LITTLE = 0.001
+
+
+def with_accelerator(
+    needs: dict[str, float], accelerators: list[str], nodes: list[dict[str, float]]
+) -> dict[str, float]:
+    """Adds the first model that a living node has to what an actor needs; if none has any, the first."""
+    names = [_ACCELERATOR + model for model in accelerators]
+    found = [name for name in names if any(node.get(name, 0.0) > 0 for node in nodes)]
+    return {**needs, (found or names)[0]: _LITTLE}
+
+
 def why_waiting(needs: dict[str, float], nodes: list[dict[str, float]], free: dict[str, float]) -> str:
     """Why an actor has not started yet, by the total of each living node and what is free in the cluster."""
     if not nodes:
@@ -149,5 +163,10 @@ def _fits(needs: dict[str, float], has: dict[str, float]) -> bool:
 
 def _describe(amounts: dict[str, float]) -> str:
     ordered = [*(name for name in _NAMES if name in amounts), *(name for name in amounts if name not in _NAMES)]
-    told = {name: amounts[name] / _GB if name == "memory" else amounts[name] for name in ordered}
-    return ", ".join("%g %s" % (round(told[name], 2), _NAMES.get(name, name)) for name in ordered) or "nothing"
+    return ", ".join(_describe_one(name, amounts[name]) for name in ordered) or "nothing"
+
+
+def _describe_one(name: str, amount: float) -> str:
+    if name.startswith(_ACCELERATOR):
+        return ("a GPU of type " if amount > 0 else "none of type ") + name[len(_ACCELERATOR) :]
+    return "%g %s" % (round(amount / _GB if name == "memory" else amount, 2), _NAMES.get(name, name))

@@ -10,7 +10,7 @@ import traceback
 from typing import Any
 
 from .home import Home
-from .seat import Seat, why_ended, why_waiting
+from .seat import Seat, why_ended, why_waiting, with_accelerator
 
 #: Between two attempts to reach a service.
 _PAUSE_SECONDS = 0.5
@@ -86,7 +86,7 @@ class Supervisor:
         elif word == "find":
             self._do(self._find(value["seat"], value["namespace"]))
         elif word == "begin":
-            self._do(self._begin(value["seat"], value["order"], value["needs"]))
+            self._do(self._begin(value["seat"], value["order"], value["needs"], value.get("accelerators", [])))
         elif word == "end":
             self._do(self._end(value["seat"]))
         elif word == "forget":
@@ -141,13 +141,16 @@ class Supervisor:
         self._do(self._inform(actor))
         await self._attend(seat, actor)
 
-    async def _begin(self, seat: str, order: dict[str, Any], needs: dict[str, float]) -> None:
+    async def _begin(self, seat: str, order: dict[str, Any], needs: dict[str, float], accelerators: list[str]) -> None:
         if seat in self._news:
             await self._find(seat, self._namespace)
             return
         self._needs[seat] = needs
         self._news[seat] = ("waiting", {"why": "Ray has not started its actor yet"})
         try:
+            if accelerators:
+                nodes, _ = await asyncio.to_thread(self._room)
+                needs = self._needs[seat] = with_accelerator(needs, accelerators, nodes)
             actor = await asyncio.to_thread(self._make, seat, needs)
             self._actors[seat] = actor
             if seat in self._ending:

@@ -6,6 +6,7 @@ import { Call } from "../replicas/call.ts";
 import type { Slots } from "../replicas/slots/slots.ts";
 import type { App, AppRetention, FunctionSignature, LiveStatus, Version } from "../model/app.ts";
 import { DEFAULT_LOG_BYTES } from "../model/app-config.ts";
+import type { GpuWish } from "../model/gpu.ts";
 import { SETUP_FUNCTION } from "../model/names.ts";
 import { newFleetCounts } from "../replicas/fleet-events.ts";
 import type { RunTarget } from "../replicas/pool.ts";
@@ -18,6 +19,7 @@ import { Housekeeper, type HousekeeperParts } from "./versions/housekeeper.ts";
 import { type LiveApp, type OpenParts, OpenVersion } from "./versions/open-version.ts";
 import { StandIns } from "./versions/stand-ins.ts";
 import { Switcher, type SwitcherParts } from "./versions/switcher.ts";
+import { gpuWish } from "./workload.ts";
 import { Turns } from "../kit/concurrency.ts";
 export type { Candidate } from "./versions/candidate.ts";
 export type { AppLogLine, LiveApp } from "./versions/open-version.ts";
@@ -97,8 +99,16 @@ export class Catalog {
     return this.#registry.find(projectId, appName)?.pick();
   }
 
+  /** Whether the app's calls are served here, as far as is known; not if only another node has GPUs for it. */
   has(projectId: string, appName: string): boolean {
-    return this.#registry.find(projectId, appName) !== undefined;
+    const traffic = this.#registry.find(projectId, appName);
+    return traffic !== undefined && !this.gpuRoom.isElsewhere(traffic.current.version.config);
+  }
+
+  /** The GPUs that each replica of an app asks for; null for none, and if it is not served here. */
+  gpuWish(appNumber: number): GpuWish | null {
+    const traffic = this.#registry.byNumber(appNumber);
+    return traffic ? gpuWish(traffic.current.version.config) : null;
   }
 
   /** Whether the app is a server of its own: then nearly every address below it is its. */

@@ -29,6 +29,7 @@ export function appWork(parts: WorkParts): Omit<NodeWork & Answering, OtherWork>
       logBook.endTails(appNumber);
     },
     isChanging: (appNumber) => catalog.isChanging(appNumber) || deployer.isBuilding(appNumber),
+    gpuWish: (appNumber) => catalog.gpuWish(appNumber),
     readyCount: (appNumber) => catalog.readyCount(appNumber),
     onTaken: () => deployer.look(),
     runs: () => catalog.load().runs,

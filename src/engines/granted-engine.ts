@@ -1,6 +1,7 @@
 import type { Claim, GpuBroker, Tenant } from "../host/gpus/broker.ts";
+import { canServe, onNoNode } from "../host/gpus/reasons.ts";
 import { gpuVariables } from "../host/gpus/variables.ts";
-import type { Gpu, GpuGrant, GpuWish, HeldGpu, MachineGpus } from "../model/gpu.ts";
+import type { Gpu, GpuGrant, GpuKind, GpuWish, HeldGpu, MachineGpus } from "../model/gpu.ts";
 import { ended, lackOfGpu, STOPPED } from "./engine.ts";
 import type { Engine, Exit, GpuHandling, ReplicaGpus, Seat, SeatOwner, Tenancy } from "./engine.ts";
 import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts";
@@ -9,7 +10,18 @@ import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts"
 export type Gpus = {
   readonly current: () => MachineGpus;
   readonly broker: Pick<GpuBroker, "request" | "never" | "fits">;
+  /** Those of each other node that can take apps; absent on a service alone. */
+  readonly others?: () => readonly (readonly GpuKind[])[];
 };
+
+export function othersOf(gpus: Gpus | null): readonly (readonly GpuKind[])[] {
+  return gpus?.others?.() ?? [];
+}
+
+/** Whether any node of the installation has a GPU. Without one, apps run on the CPU. */
+export function isAnywhere(gpus: Gpus): boolean {
+  return gpus.current().gpus.length > 0 || othersOf(gpus).some(({ length }) => length > 0);
+}
 
 type HeldClaim = Holder & {
   /** Null while it waits. */
@@ -123,9 +135,9 @@ export class GrantedEngine implements Engine {
     return serverOf(this.#grant(wish, holder, workload, begin));
   }
 
-  /** Null if it asks for no GPU, or runs without because this machine has none. */
+  /** Null if it asks for no GPU, or runs without because there is none. */
   #asks({ gpus }: Workload): GpuWish | null {
-    return this.#gpus.current().gpus.length > 0 ? gpus : null;
+    return gpus && isAnywhere(this.#gpus) ? gpus : null;
   }
 
   #handling(workload: Workload): GpuHandling {
@@ -165,7 +177,10 @@ export class GrantedEngine implements Engine {
     begin: (gpus: ReplicaGpus) => Process,
   ): Granted<Process> {
     const never = this.#gpus.broker.never(wish);
-    if (never !== null) return refused(never);
+    const others = othersOf(this.#gpus);
+    // If another node can serve it, what waits here goes there with the app.
+    if (never !== null && !others.some((theirs) => canServe(wish, theirs)))
+      return refused(onNoNode(never, others));
     const claim = this.#gpus.broker.request(wish, holder.tenant);
     let begun: Process | null = null;
     let isKilled = false;
@@ -201,13 +216,19 @@ export class GrantedEngine implements Engine {
       if (grant) claim.release(gone.promise);
       return exit;
     };
+    const obstacle = (): string | null => {
+      const awaited = claim.obstacle();
+      return never === null || awaited === null
+        ? awaited
+        : `${awaited}; the app moves to a node that can serve it`;
+    };
     return {
       begun: () => begun,
       exited: live(),
       granted: claim.granted,
       gone: gone.promise,
       kill,
-      obstacle: () => (begun ? (begun.obstacle?.() ?? null) : claim.obstacle()),
+      obstacle: () => (begun ? (begun.obstacle?.() ?? null) : obstacle()),
       noteProcess: (pid) => void (pid > 0 && claim.noteProcess(pid)),
       explain,
     };

@@ -9,7 +9,7 @@ import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/histograms.ts";
-import type { HeldGpu } from "../model/gpu.ts";
+import type { GpuKind, HeldGpu } from "../model/gpu.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
@@ -48,6 +48,8 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly containers: Containers;
   readonly log: Log;
   readonly gpus: GpuSource;
+  /** The GPUs of each other node that can take apps. */
+  readonly gpusElsewhere: () => readonly (readonly GpuKind[])[];
   /** Replaces the engine of this machine. */
   readonly engine?: ((host: ProcessHost) => Engine) | undefined;
   /** Replaces the remote place that the settings name. */
@@ -85,7 +87,8 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
   if (!seats && settings.engine === "process") {
     const inContainers = containerEngine(host, containers, engine(host));
     const onExcess = (claim: Claim): void => engineHere.endForExcess(claim);
-    const gpus = await openBroker(parts, onExcess, life);
+    const own = await openBroker(parts, onExcess, life);
+    const gpus = { ...own, others: parts.gpusElsewhere };
     const engineHere = new GrantedEngine(inContainers, gpus);
     const none = { seatStarts, seatWalls: () => null };
     return {

@@ -17,6 +17,9 @@ export type Gpu = {
   readonly fault: string | null;
 };
 
+/** The part of a GPU by which it is chosen. */
+export type GpuKind = Pick<Gpu, "model" | "memoryBytes">;
+
 /** What a GPU does at a moment; null where the driver does not say. */
 export type GpuReading = {
   readonly uuid: string;

@@ -1,3 +1,8 @@
+import type { GpuKind } from "./gpu.ts";
+
+/** How many GPUs a node publishes: more than a machine has, each as seven MIG instances. */
+export const MAX_PUBLISHED_GPUS = 256;
+
 /** The data that a node publishes about itself. */
 export type NodeDetails = {
   /** The name of its host. */
@@ -11,6 +16,8 @@ export type NodeDetails = {
   readonly startedAt: number;
   /** The address for agents of remote seats, as `host:port`; absent without remote seats. */
   readonly seatAddress?: string;
+  /** The GPUs that it grants, also if they are out of service; absent from a node of an older release. */
+  readonly gpus?: readonly GpuKind[];
   /** The addresses of its management API for other machines, as `address:port`. */
   readonly managementAddresses: readonly string[];
 };

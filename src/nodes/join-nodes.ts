@@ -6,6 +6,7 @@ import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import type { Seal } from "../kit/seal.ts";
 import type { LiveStatus } from "../model/app.ts";
+import type { GpuKind } from "../model/gpu.ts";
 import type { NodeDetails, ServiceNode } from "../model/node.ts";
 import type { NodeGpus } from "../shapes/hardware.ts";
 import type { Store } from "../store/store.ts";
@@ -163,6 +164,9 @@ async function join(parts: JoinParts, life: Lifecycle) {
       const asked = await Promise.allSettled(nodes.map((each) => talk.liveStatuses(each, projectId)));
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     },
+    /** The GPUs of each other node to which an app can move, as it last told. */
+    gpusElsewhere: (): (readonly GpuKind[])[] =>
+      roster.takers.filter(({ id }) => id !== ownership.owner).map(({ details: { gpus = [] } }) => gpus),
     gpusOfOthers: async (): Promise<OtherNodesGpus[]> => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
       const ask = async (node: ServiceNode) => ({

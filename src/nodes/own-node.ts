@@ -3,17 +3,25 @@ import { VERSION } from "../config/package-files.ts";
 import type { Settings } from "../config/setting-keys.ts";
 import { directoryId } from "../host/data-folders.ts";
 import { ownMemoryBytes } from "../kit/memory.ts";
-import type { NodeDetails } from "../model/node.ts";
+import type { GpuKind } from "../model/gpu.ts";
+import { MAX_PUBLISHED_GPUS, type NodeDetails } from "../model/node.ts";
 
 /** A machine with more is a router, or a host of containers. */
 const MAX_ADDRESSES = 64;
+
+type OwnParts = {
+  /** Where agents of remote seats reach it. */
+  readonly reached: Pick<NodeDetails, "seatAddress">;
+  readonly managementPort: () => number;
+  /** The GPUs that it grants. */
+  readonly gpus?: () => readonly GpuKind[];
+};
 
 /** The details of this service that the other nodes get. */
 export function ownDetails(
   { dataDir, nodeName }: Pick<Settings, "dataDir" | "nodeName">,
   startedAt: number,
-  // `reached`: where agents of remote seats reach it.
-  { reached, managementPort }: { reached: Pick<NodeDetails, "seatAddress">; managementPort: () => number },
+  { reached, managementPort, gpus = () => [] }: OwnParts,
 ): () => Omit<NodeDetails, "runs"> {
   const lasting = {
     name: nodeName ?? hostname(),
@@ -23,7 +31,15 @@ export function ownDetails(
     startedAt,
     ...reached,
   };
-  return () => ({ ...lasting, managementAddresses: addressesAt(managementPort()) });
+  return () => ({
+    ...lasting,
+    gpus: kindsOf(gpus()),
+    managementAddresses: addressesAt(managementPort()),
+  });
+}
+
+function kindsOf(gpus: readonly GpuKind[]): GpuKind[] {
+  return gpus.slice(0, MAX_PUBLISHED_GPUS).map(({ model, memoryBytes }) => ({ model, memoryBytes }));
 }
 
 /** That port at every address of this machine; at loopback addresses only if it has no others. */

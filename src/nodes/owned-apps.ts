@@ -3,6 +3,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { Log } from "../kit/log.ts";
 import { forEachConcurrently } from "../kit/concurrency.ts";
 import { AppError } from "../model/errors.ts";
+import type { GpuWish } from "../model/gpu.ts";
 import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
 
 /** What serves the owned apps. */
@@ -14,6 +15,8 @@ export type AppHost = {
   /** Whether a deploy is changing it; such an app is not moved. */
   isChanging(appNumber: number): boolean;
   readyCount(appNumber: number): number;
+  /** The GPUs that each of its replicas asks for; null for none, and for an app that is not served here. */
+  gpuWish(appNumber: number): GpuWish | null;
   /** This node has taken apps, and must end what their former owner left unfinished. */
   onTaken(): void;
 };
@@ -62,6 +65,10 @@ export class OwnedApps {
 
   readyCount(appNumber: number): number {
     return this.#host?.readyCount(appNumber) ?? 0;
+  }
+
+  gpuWish(appNumber: number): GpuWish | null {
+    return this.#host?.gpuWish(appNumber) ?? null;
   }
 
   /** Adds apps and serves them. */

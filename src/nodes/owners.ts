@@ -7,7 +7,7 @@ import type { AppHolder, OwnedApp } from "../store/nodes/app-owners.ts";
 import type { Store } from "../store/store.ts";
 import type { NodeLease } from "./lease.ts";
 import { type AppHost, OwnedApps } from "./owned-apps.ts";
-import { ranked, toMove, winnerOf } from "./rendezvous.ts";
+import { eligible, ranked, toMove, winnerOf } from "./rendezvous.ts";
 import type { Peer } from "./peers.ts";
 import type { Roster } from "./roster.ts";
 
@@ -63,6 +63,8 @@ export class Owners {
   /** When the owned apps were last compared with the database; monotonic. */
   #comparedAt = Number.NEGATIVE_INFINITY;
   readonly #giving = new Map<number, Promise<boolean>>();
+  /** Apps that callers wait for to be on a node with their GPUs. */
+  readonly #sending = new Map<number, Promise<void>>();
   #hasStarted = false;
   #isLeaving = false;
   /** Whether all apps were swept since nodes came or went. */
@@ -147,11 +149,12 @@ export class Owners {
         return null;
       }
       await this.#apps.serve([{ appNumber, fence }]);
-      return found;
+      return (await this.#goesToGpus(appNumber)) ? null : found;
     }
     // No node is left; the caller learns that this one is stopping.
     if (this.#isLeaving && !winnerOf(appNumber, roster.takers)) return found;
-    return (await this.#take([appNumber])).length > 0 ? found : null;
+    const isTaken = (await this.#take([appNumber])).length > 0;
+    return isTaken && !(await this.#goesToGpus(appNumber)) ? found : null;
   }
 
   /** The app's owner, or the node that should take it. Changes nothing. */
@@ -203,7 +206,7 @@ export class Owners {
     await this.#parts.roster.look();
     await forEachConcurrently(this.#apps.list(), FAREWELLS_AT_A_TIME, (app) =>
       this.#safely("give an app to another node", async () => {
-        const winner = winnerOf(app.appNumber, this.#others());
+        const winner = winnerOf(app.appNumber, this.#othersFor(app.appNumber));
         if (winner) await this.#handOver(app.appNumber, winner);
         // Its calls end here; the next node to start may take it at once.
         if (this.has(app.appNumber)) await this.#giveUp(app);
@@ -222,8 +225,25 @@ export class Owners {
     await store.appOwners.handOver({ ...app, from: lease.id, to: null });
   }
 
-  #others(): ServiceNode[] {
-    return this.#parts.roster.takers.filter(({ id }) => id !== this.#parts.lease.id);
+  /** The other nodes that may own the app. */
+  #othersFor(appNumber: number): readonly ServiceNode[] {
+    const { roster, lease } = this.#parts;
+    const others = roster.takers.filter(({ id }) => id !== lease.id);
+    return eligible(this.#apps.gpuWish(appNumber), others);
+  }
+
+  /** Hands over an app that only other nodes have the GPUs for. True if callers should look where it is by now. */
+  async #goesToGpus(appNumber: number): Promise<boolean> {
+    const { roster, lease } = this.#parts;
+    if (this.#isLeaving || this.#unmoved.has(appNumber)) return false;
+    const may = eligible(this.#apps.gpuWish(appNumber), roster.takers);
+    if (may.length === roster.takers.length || may.some(({ id }) => id === lease.id)) return false;
+    // It goes when the deploy that changes it has ended.
+    if (!this.#apps.isFree(appNumber)) return true;
+    const sending = this.#sending.get(appNumber) ?? this.#handOver(appNumber, winnerOf(appNumber, may)!);
+    this.#sending.set(appNumber, sending);
+    await sending.finally(() => this.#sending.delete(appNumber));
+    return !this.has(appNumber);
   }
 
   /** Takes apps without an owner; returns those it got. */
@@ -266,7 +286,8 @@ export class Owners {
     const movable = [...this.#apps.fences.keys()].filter(
       (appNumber) => !this.#unmoved.has(appNumber) && this.#apps.isFree(appNumber),
     );
-    for (const { appNumber, to } of toMove(movable, lease.id, roster.takers, MAX_MOVES)) {
+    const nodesFor = (appNumber: number) => eligible(this.#apps.gpuWish(appNumber), roster.takers);
+    for (const { appNumber, to } of toMove(movable, lease.id, nodesFor, MAX_MOVES)) {
       if (this.#isLeaving) return;
       await this.#handOver(appNumber, to);
     }
@@ -297,7 +318,7 @@ export class Owners {
   async #mend(appNumber: number): Promise<void> {
     const failures = await this.#apps.retry(appNumber);
     if (failures === 0 || this.#isLeaving || !this.#apps.isFree(appNumber)) return;
-    const others = ranked(appNumber, this.#others());
+    const others = ranked(appNumber, this.#othersFor(appNumber));
     // This is at least the second failure.
     const first = others.length > 0 ? ((failures - 2) * ASKED_AT_A_TIME) % others.length : 0;
     for (const node of others.slice(first, first + ASKED_AT_A_TIME)) {

@@ -1,10 +1,22 @@
 import { createHash } from "node:crypto";
+import { canServe } from "../host/gpus/reasons.ts";
+import type { GpuWish } from "../model/gpu.ts";
 import type { ServiceNode } from "../model/node.ts";
 
 /** The part of a node that decides which apps belong to it. */
 export type Candidate = Pick<ServiceNode, "id"> & {
-  readonly details: Pick<ServiceNode["details"], "home" | "capacity">;
+  readonly details: Pick<ServiceNode["details"], "home" | "capacity" | "gpus">;
 };
+
+/** The nodes that may own an app: those that can ever serve its GPU wish; all of them if none can, or without a wish. */
+export function eligible<Node extends Candidate>(
+  wish: GpuWish | null,
+  nodes: readonly Node[],
+): readonly Node[] {
+  if (!wish) return nodes;
+  const able = nodes.filter(({ details }) => canServe(wish, details.gpus ?? []));
+  return able.length > 0 ? able : nodes;
+}
 
 /**
  * The node that an app belongs to, by weighted rendezvous hashing: nodes that know the same others agree, each gets apps
@@ -65,13 +77,13 @@ function mix(number: number): number {
 export function toMove<Node extends Candidate>(
   owned: readonly number[],
   self: string,
-  nodes: readonly Node[],
+  nodesFor: (appNumber: number) => readonly Node[],
   limit: number,
 ) {
   const moves: { readonly appNumber: number; readonly to: Node }[] = [];
   for (const appNumber of owned) {
     if (moves.length === limit) break;
-    const to = winnerOf(appNumber, nodes);
+    const to = winnerOf(appNumber, nodesFor(appNumber));
     if (to && to.id !== self) moves.push({ appNumber, to });
   }
   return moves;

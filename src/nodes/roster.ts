@@ -69,5 +69,7 @@ export class Roster {
 
 /** The fields that others act on. */
 function keyOf(nodes: readonly ServiceNode[]): string {
-  return nodes.map(({ id, url, isLeaving }) => `${id} ${url} ${isLeaving}`).join("\n");
+  return nodes
+    .map(({ id, url, isLeaving, details }) => `${id} ${url} ${isLeaving} ${JSON.stringify(details.gpus)}`)
+    .join("\n");
 }

@@ -29,7 +29,7 @@ export const KUBERNETES = {
     "kubernetes.walls":
       "A seat's pod has the restricted profile: no root, no escalation, no token, a read-only image.",
     "kubernetes.resources":
-      "A pod's limits are the app's, its requests a part of them; GPUs choose machines that have the card.",
+      "A pod's limits are the app's, its requests a part of them; GPUs choose machines that have the model by either label.",
     "kubernetes.storage":
       "Projects keep their storage in a claim, each in a folder of its own, if the operator names one.",
     "kubernetes.network":

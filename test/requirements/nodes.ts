@@ -15,6 +15,10 @@ export const NODES = {
       "Apps are spread over the nodes by their processors; if a node comes or goes, only its share moves.",
     "nodes.unloadable":
       "An app that its node cannot load goes to one that can; if none can, callers are told what is missing.",
+    "nodes.gpus":
+      "An app belongs to a node whose GPUs can serve it, if there is one; callers wait while it moves there.",
+    "nodes.gpus.none":
+      "If no node has the GPUs that an app asks for, deploys warn and calls get 503 no_gpu_free at once, for all nodes.",
     "nodes.moved-run":
       "A call in progress on a node that has given its app away is found through every node.",
     "nodes.both-leave": "Nodes that leave at once give their apps to one that stays, not to each other.",

@@ -6,6 +6,8 @@ export const RAY = {
     "ray.same": "An app on Ray is called, streamed, run async, cancelled and logged as on one machine.",
     "ray.scale":
       "On Ray, replicas come and go with the load, each seat in an actor of its own; how long that takes is measured.",
+    "ray.gpus":
+      "An actor of an app with GPUs goes to a node with one of its models, as far as Ray knows them.",
     "ray.left": "After an orderly stop no actor and no supervisor of a service is left on Ray.",
     "ray.orphan":
       "Without any service, actors and supervisor look for another one for 30 s, and end by themselves.",

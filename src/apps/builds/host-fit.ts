@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
+import { canServe } from "../../host/gpus/reasons.ts";
 import { describeGpus, matches } from "../../host/gpus/source.ts";
 import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
-import type { MachineGpus } from "../../model/gpu.ts";
+import type { GpuKind, MachineGpus } from "../../model/gpu.ts";
 import { BuildError, type BuildSite } from "./site.ts";
 import { readBundleText } from "./bundle-files.ts";
 import { type ImageWish, wantedImage } from "./images/wanted-image.ts";
@@ -19,7 +20,7 @@ export async function checkHost(site: BuildSite): Promise<ImageWish | null> {
   const { customRuntime, hardware } = site.config;
   const hasDockerfile = customRuntime !== null && customRuntime.dockerfilePath !== null;
   if (!hasDockerfile) requireEntrypoint(site);
-  for (const warning of hardwareWarnings(hardware, site.gpus?.current()))
+  for (const warning of hardwareWarnings(hardware, site.gpus?.current(), site.gpus?.elsewhere?.()))
     site.say(`warning: ${warning}`, "stderr");
   // It says itself what is installed.
   if (hasDockerfile) return await wantedImage({ listed: [], missing: [] }, site);
@@ -46,27 +47,40 @@ export function requireEntrypoint({ config: { customRuntime } }: BuildSite): voi
     );
 }
 
-/** What an app asks for, and its machine does not have. */
-export function hardwareWarnings(hardware: HardwareConfig, gpus: MachineGpus | undefined): string[] {
+/** What an app asks for, and its machine does not have. With GPUs on other nodes the app does not run on the CPU. */
+export function hardwareWarnings(
+  hardware: HardwareConfig,
+  gpus: MachineGpus | undefined,
+  others: readonly (readonly GpuKind[])[] = [],
+): string[] {
   const { cpu, memoryGb } = hardware;
   const warnings: string[] = [];
   const cpus = availableParallelism();
   const hostGb = totalmem() / 1e9;
   if (cpu > cpus) warnings.push(`cpu = ${cpu}, but this host has ${cpus}`);
   if (memoryGb > hostGb) warnings.push(`memory = ${memoryGb} GB, but this host has ${hostGb.toFixed(1)} GB`);
-  const gpuWarning = gpus === undefined ? null : warningOfGpus(hardware, gpus);
+  const gpuWarning = gpus === undefined ? null : warningOfGpus(hardware, gpus, others);
   if (gpuWarning !== null) warnings.push(gpuWarning);
   return warnings;
 }
 
-function warningOfGpus({ compute, gpuCount }: HardwareConfig, { gpus, trouble }: MachineGpus): string | null {
+function warningOfGpus(
+  { compute, gpuCount }: HardwareConfig,
+  { gpus, trouble }: MachineGpus,
+  others: readonly (readonly GpuKind[])[],
+): string | null {
   const models = compute.filter(isGpu);
   const count = `gpu_count = ${gpuCount}`;
   const wanted = models.length > 0 ? `compute = ${models.join(", ")}` : count;
   if (models.length === 0 && gpuCount === 0) return null;
+  const isAsked = models.length > 0 && gpuCount > 0;
+  const wish = { models, count: gpuCount, memoryBytes: null };
+  // Then the app moves there.
+  if (isAsked && others.some((theirs) => canServe(wish, theirs))) return null;
   if (gpus.length === 0) {
     const why = trouble === null ? "this host has no GPU" : `no GPU of this host can be used (${trouble})`;
-    return `${wanted}, but ${why}: the app runs on its CPU`;
+    const isElsewhere = isAsked && others.some(({ length }) => length > 0);
+    return `${wanted}, but ${why}${isElsewhere ? "" : ": the app runs on its CPU"}`;
   }
   const has = `this host has ${describeGpus(gpus)}`;
   const fitting = gpus.filter((gpu) => models.length === 0 || models.some((model) => matches(model, gpu)));

@@ -10,6 +10,7 @@ import type { Builder, BuildSeats } from "../../engines/build-seats.ts";
 import type { EnvironmentBlob } from "../../store/apps/versions.ts";
 import type { RegistryAuth } from "../deploys/deploy-request.ts";
 import type { AppConfig } from "../../model/app-config.ts";
+import type { GpuKind } from "../../model/gpu.ts";
 import type { LogStream } from "../../model/log-line.ts";
 
 /** The environment variables of a process. */
@@ -25,7 +26,7 @@ export type BuildHost = {
   /** What steps are held to; null for nothing. */
   readonly limits: AppLimits | null;
   /** What apps that ask for GPUs are compared with; absent if nothing is known of them. */
-  readonly gpus?: Pick<GpuSource, "current">;
+  readonly gpus?: Pick<GpuSource, "current"> & { readonly elsewhere?: () => readonly (readonly GpuKind[])[] };
   /** Who a project's steps run as. */
   readonly storage: Pick<StorageFolders, "userOf">;
   /** What builds images, and where apps begin that name none; null where apps have none. */

@@ -1,7 +1,10 @@
-import type { Gpus } from "../../engines/granted-engine.ts";
+import { withoutPlace } from "../../host/gpus/minimums.ts";
+import { matches } from "../../host/gpus/source.ts";
+import { canServe, onNoNode } from "../../host/gpus/reasons.ts";
+import { type Gpus, isAnywhere, othersOf } from "../../engines/granted-engine.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
-import type { GpuWish } from "../../model/gpu.ts";
+import type { GpuKind, GpuWish } from "../../model/gpu.ts";
 import { gpuWish } from "../workload.ts";
 import type { LiveApp, OpenVersion } from "./open-version.ts";
 
@@ -10,6 +13,23 @@ const MOST_COUNTED = 1_000;
 
 type Named = Pick<App, "projectId" | "name">;
 type Minimum = Parameters<Gpus["broker"]["fits"]>[0][number];
+
+/** A warning of more replicas than fit on the GPUs of one machine; `unplaced` counts those of them that have no place. */
+function tooManyReplicas(
+  config: AppConfig,
+  where: string,
+  unplaced: (each: readonly Minimum[]) => number,
+): string[] {
+  const wish = gpuWish(config);
+  if (wish === null) return [];
+  const { maxReplicas } = config.scaling;
+  const most = Math.min(maxReplicas, MOST_COUNTED);
+  const room =
+    most - unplaced(Array.from({ length: most }, () => ({ app: "", projectId: "", wish, replicas: 1 })));
+  if (room === most) return [];
+  const many = room === 1 ? "1 replica" : `${room} replicas`;
+  return [`max_replicas = ${maxReplicas}, but the GPUs of ${where} have room for ${many}`];
+}
 
 /** Whether the GPUs of this machine suffice for what apps are to keep. On a machine without GPUs everything fits. */
 export class GpuRoom {
@@ -24,10 +44,16 @@ export class GpuRoom {
     this.#live = live;
   }
 
-  /** Why no GPU of this machine will ever serve an app; null if one may, or if it needs none. */
+  /** Why no GPU of this machine will ever serve an app; null if one may, or if it runs without. */
   never(config: AppConfig): string | null {
-    const wish = this.#wish(config);
-    return wish && (this.#gpus?.broker.never(wish) ?? null);
+    if (config.hardware.gpuCount === 0 || !this.#gpus || !isAnywhere(this.#gpus)) return null;
+    const wish = gpuWish(config);
+    return wish && this.#gpus.broker.never(wish);
+  }
+
+  /** Whether no GPU of this machine will ever serve an app, and those of another node may. */
+  isElsewhere(config: AppConfig): boolean {
+    return this.#places(config).length > 0 && this.never(config) !== null;
   }
 
   /** What the author of an app should know before it runs. */
@@ -36,15 +62,20 @@ export class GpuRoom {
     const never = this.never(config);
     if (this.#isCluster && gpuWish(config)?.memoryBytes)
       return ["gpu_memory has no effect: a cluster grants whole GPUs"];
-    if (never !== null) return [`calls will fail with no_gpu_free: ${never}`];
-    const { maxReplicas } = config.scaling;
-    const most = Math.min(maxReplicas, MOST_COUNTED);
-    if (!wish || !this.#gpus) return [];
-    const each = Array.from({ length: most }, () => ({ app: "", projectId: "", wish, replicas: 1 }));
-    const room = most - this.#gpus.broker.fits(each).length;
-    if (room === most) return [];
-    const many = room === 1 ? "1 replica" : `${room} replicas`;
-    return [`max_replicas = ${maxReplicas}, but the GPUs of this machine have room for ${many}`];
+    if (never !== null) {
+      const places = this.#places(config);
+      if (places.length === 0)
+        return [`calls will fail with no_gpu_free: ${onNoNode(never, othersOf(this.#gpus))}`];
+      const options = { sharesAcrossProjects: false, matches };
+      const unplaced = (each: readonly Minimum[]): number =>
+        Math.min(...places.map((gpus) => withoutPlace(each, gpus, options).length));
+      return [
+        `${never}: the app is not checked, and moves to a node that can serve it`,
+        ...tooManyReplicas(config, "any node", unplaced),
+      ];
+    }
+    const { broker } = this.#gpus ?? {};
+    return wish && broker ? tooManyReplicas(config, "this machine", (each) => broker.fits(each).length) : [];
   }
 
   /** Why an app cannot keep its `min_replicas` beside those of the others, which are named; null if it can. */
@@ -80,6 +111,13 @@ export class GpuRoom {
   /** Whether its replicas hold GPUs of this machine. */
   hasGpus({ version }: OpenVersion): boolean {
     return this.#wish(version.config) !== null;
+  }
+
+  /** The GPUs of each other node that can serve it. */
+  #places(config: AppConfig): readonly (readonly GpuKind[])[] {
+    const others = config.hardware.gpuCount === 0 ? [] : othersOf(this.#gpus);
+    const wish = others.length > 0 ? gpuWish(config) : null;
+    return wish ? others.filter((gpus) => canServe(wish, gpus)) : [];
   }
 
   #minimums(without: Named): Minimum[] {

@@ -1,4 +1,5 @@
 import type { PodOverrides } from "../../config/pod-overrides.ts";
+import { PRODUCT, productsFor } from "./gpu-products.ts";
 import type { SeatOrder } from "../agent/seat-place.ts";
 import type { Workload } from "../engine.ts";
 import { COMPUTE, CONTAINER, NETWORK, NODE, SEAT, type Whose } from "./labels.ts";
@@ -238,12 +239,16 @@ function pullSecretsOf({ images, overrides }: PodParts, { image }: Workload): ob
 /** The word for every model. */
 const ANY = /^any$/i;
 
-/** Machines with one of its GPUs, and its sandbox. */
+/** Machines with one of its GPUs, by our label or by NVIDIA's, and its sandbox. */
 function placementOf({ gpus, containerRuntime }: Workload, { spec }: PodOverrides): object {
   const runtimeClassName = containerRuntime && RUNTIME_CLASSES[containerRuntime];
   const values = gpus?.models.map(labelValue);
   const isAny = gpus?.models.some((model) => ANY.test(model));
-  const nodeSelectorTerms = [{ matchExpressions: [{ key: COMPUTE, operator: "In", values }] }];
+  const labelled = (key: string, labels: readonly string[] = []) => ({
+    matchExpressions: [{ key, operator: "In", values: labels }],
+  });
+  // One of the terms has to hold.
+  const nodeSelectorTerms = [labelled(COMPUTE, values), labelled(PRODUCT, productsFor(gpus?.models ?? []))];
   const machines = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
   const tolerations = (spec["tolerations"] as unknown[] | undefined) ?? [];
   const forGpus = { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" };

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { acceleratorsOf } from "./accelerators.ts";
 import type { Settings } from "../../config/setting-keys.ts";
 import { describeRayTrouble, type JobsApi, openJobsApi, RayRefusal, whyTooOld } from "./jobs-api.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
@@ -8,7 +9,7 @@ import { type Workload, type Exit, ended, describeExit, refused } from "../engin
 import { SeatLine } from "../agent/seat-line.ts";
 import type { AdoptedSeat, PlaceHome, PlacedSeat, SeatOrder, SeatPlace } from "../agent/seat-place.ts";
 import type { SeatPlaceEvents } from "../agent/seat-place.ts";
-import { needsOf, supervisorReader, type Needs, type SeatEnd } from "./supervisor-messages.ts";
+import { needsOf, supervisorReader, type Begin, type SeatEnd } from "./supervisor-messages.ts";
 import { packJob, SupervisorJob } from "./supervisor-job.ts";
 import type { SupervisorMessage, SupervisorOrder } from "./supervisor-messages.ts";
 import type { Moves } from "../protocol.ts";
@@ -67,7 +68,9 @@ export class RayPlace implements SeatPlace {
   }
 
   begin(order: SeatOrder, workload: Workload, events: SeatPlaceEvents): PlacedSeat {
-    const start = { order, needs: needsOf(workload, this.#parts.settings) };
+    const accelerators = workload.gpus ? acceleratorsOf(workload.gpus) : [];
+    const needs = needsOf(workload, this.#parts.settings);
+    const start = { order, needs, ...(accelerators.length > 0 && { accelerators }) };
     return this.#open(order.seatId, this.#namespace, start, events);
   }
 
@@ -173,7 +176,7 @@ type RaySeatParts = {
   readonly seatId: string;
   readonly namespace: string;
   /** What it is started with; null if another service has started it. */
-  readonly start: { readonly order: SeatOrder; readonly needs: Needs } | null;
+  readonly start: Omit<Begin, "seat"> | null;
   /** Tells the supervisor; returns false if there is none. */
   readonly say: (order: SupervisorOrder) => boolean;
   /** Why no seat can start now; null if they can. */

@@ -44,11 +44,20 @@ export function supervisorReader(): (line: Buffer) => SupervisorMessage {
 /** What an actor reserves, by Ray's names: cores, bytes, GPUs, and custom resources. */
 export type Needs = Readonly<Record<string, number>>;
 
+/** What an actor is started with. */
+export type Begin = {
+  readonly seat: string;
+  readonly order: SeatOrder;
+  readonly needs: Needs;
+  /** Models of GPU, by Ray's names: it needs the first that the cluster has. Absent if every GPU will do. */
+  readonly accelerators?: readonly string[];
+};
+
 /** A message of the service; `keep` comes first. */
 export type SupervisorOrder =
   | { readonly keep: { readonly seats: readonly string[] } }
   | { readonly find: { readonly seat: string; readonly namespace: string } }
-  | { readonly begin: { readonly seat: string; readonly order: SeatOrder; readonly needs: Needs } }
+  | { readonly begin: Begin }
   | { readonly end: { readonly seat: string } }
   | { readonly forget: { readonly seat: string } }
   | { readonly leave: Record<string, never> };

@@ -1,4 +1,4 @@
-import type { Gpu, GpuWish } from "../../model/gpu.ts";
+import type { GpuKind, GpuWish } from "../../model/gpu.ts";
 import { type Matches, poolsFor } from "./room.ts";
 
 /** The replicas of an app that are never evicted. */
@@ -13,7 +13,7 @@ export type Minimum = {
 const MAX_TRIED = 5_000;
 
 /** A GPU that is being filled. */
-type Bin = { readonly gpu: Gpu; readonly leftBytes: number; readonly projectId: string | null };
+type Bin = { readonly gpu: GpuKind; readonly leftBytes: number; readonly projectId: string | null };
 
 /**
  * The minimums that do not fit on the machine beside the others; none if all do. Those that come first are placed first. GPUs
@@ -21,7 +21,7 @@ type Bin = { readonly gpu: Gpu; readonly leftBytes: number; readonly projectId: 
  */
 export function withoutPlace(
   minimums: readonly Minimum[],
-  gpus: readonly Gpu[],
+  gpus: readonly GpuKind[],
   rules: { readonly sharesAcrossProjects: boolean; readonly matches: Matches },
 ): readonly Minimum[] {
   const ones = minimums.flatMap((one) => Array.from({ length: one.replicas }, () => one));

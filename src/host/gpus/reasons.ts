@@ -1,8 +1,13 @@
-import type { GpuWish, MachineGpus } from "../../model/gpu.ts";
+import type { GpuKind, GpuWish, MachineGpus } from "../../model/gpu.ts";
+import { describeGpus, matches } from "./source.ts";
 import { type BrokerView, type Held, type Matches, poolsFor, Room, type Waiting } from "./room.ts";
 
 /** Why no GPU of the machine will ever serve a wish, for people; null if one may. GPUs out of service may come back. */
-export function whyNever(wish: GpuWish, machine: MachineGpus, matches: Matches): string | null {
+export function whyNever(
+  wish: GpuWish,
+  machine: Pick<MachineGpus, "trouble"> & { readonly gpus: readonly GpuKind[] },
+  matches: Matches,
+): string | null {
   const { gpus, trouble } = machine;
   if (gpus.length === 0) return trouble ?? "this machine has no GPU";
   const places = gpus.map((gpu) => ({ gpu }));
@@ -20,6 +25,17 @@ export function whyNever(wish: GpuWish, machine: MachineGpus, matches: Matches):
   const most = Math.max(...enough);
   if (most >= count) return null;
   return `${count} GPUs of one model are wanted, this machine has ${most} of ${models}`;
+}
+
+/** Whether a machine with those GPUs may ever serve a wish. */
+export function canServe(wish: GpuWish, gpus: readonly GpuKind[]): boolean {
+  return whyNever(wish, { gpus, trouble: null }, matches) === null;
+}
+
+/** Adds to a reason of this machine what the other nodes have, none of which can serve the wish either. */
+export function onNoNode(why: string, others: readonly (readonly GpuKind[])[]): string {
+  if (others.length === 0) return why;
+  return `${why}; no other node can serve it either: they have ${describeGpus(others.flat()) || "no GPU"}`;
 }
 
 /** What a wish waits for, for people. Apps of other projects are not named. */

@@ -1,7 +1,7 @@
-import type { Gpu, GpuReading, GpuWish } from "../../model/gpu.ts";
+import type { Gpu, GpuKind, GpuReading, GpuWish } from "../../model/gpu.ts";
 
 /** Whether a GPU is one of those that people mean by a model's name. */
-export type Matches = (asked: string, gpu: Gpu) => boolean;
+export type Matches = (asked: string, gpu: GpuKind) => boolean;
 
 /** A share of GPUs that is taken: granted, or kept for a wish that waits. */
 export type Share = {
@@ -134,7 +134,7 @@ export class Room {
 }
 
 /** The GPUs that a wish may have, by model, in its order of preference. A GPU that matches twice counts once. */
-export function poolsFor<Place extends { readonly gpu: Gpu }>(
+export function poolsFor<Place extends { readonly gpu: GpuKind }>(
   { models }: GpuWish,
   places: readonly Place[],
   matches: Matches,

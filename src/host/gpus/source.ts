@@ -1,4 +1,4 @@
-import type { Gpu, GpuReading, MachineGpus } from "../../model/gpu.ts";
+import type { Gpu, GpuKind, GpuReading, MachineGpus } from "../../model/gpu.ts";
 
 /** The GPUs of this machine, watched. */
 export type GpuSource = {
@@ -30,11 +30,11 @@ export function without(trouble: string | null): GpuSource {
 const GIB = 2 ** 30;
 
 /** Says which GPUs there are, for people: `2 × H100 (80 GB), 1 of them out of service; T4 (15 GB)`. */
-export function describeGpus(gpus: readonly Pick<Gpu, "model" | "memoryBytes" | "fault">[]): string {
+export function describeGpus(gpus: readonly (GpuKind & Partial<Pick<Gpu, "fault">>)[]): string {
   const kinds = Map.groupBy(gpus, ({ model, memoryBytes }) => `${model} (${gigabytes(memoryBytes)} GB)`);
   return [...kinds]
     .map(([kind, { length }]) => {
-      const faulty = kinds.get(kind)?.filter(({ fault }) => fault !== null).length ?? 0;
+      const faulty = kinds.get(kind)?.filter(({ fault = null }) => fault !== null).length ?? 0;
       const number = length === 1 ? kind : `${length} × ${kind}`;
       if (faulty === 0) return number;
       return `${number}, ${faulty === length ? "" : `${faulty} of them `}out of service`;
@@ -95,7 +95,7 @@ export function modelOf(name: string, profile: string | null = null): string {
  * Whether a GPU is what an app asks for: `H200`, `h200`, `NVIDIA_H200`, `HOPPER_H200`, `A100_40GB`, `RTX 4090`,
  * `H100-1g.10gb`. `ANY` matches each, and otherwise an instance of a GPU does not match the whole GPU's name.
  */
-export function matches(asked: string, gpu: Pick<Gpu, "model" | "memoryBytes">): boolean {
+export function matches(asked: string, gpu: GpuKind): boolean {
   const text = asked.trim().toUpperCase();
   if (text === "ANY") return true;
   const [first = "", ...rest] = text.split(/[^A-Z0-9.+]+/).filter((word) => word !== "" && word !== "NVIDIA");

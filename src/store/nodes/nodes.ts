@@ -1,6 +1,7 @@
 import type { Expression, RawBuilder, SqlBool } from "kysely";
+import { z } from "zod";
 import { read, type Row, type Session, write } from "../operation.ts";
-import type { NodeDetails, ServiceNode } from "../../model/node.ts";
+import { MAX_PUBLISHED_GPUS, type NodeDetails, type ServiceNode } from "../../model/node.ts";
 import { isNoted, noteChange } from "./changes.ts";
 
 /** The owner of a lease, and how long it lasts from now by the database's clock. */
@@ -130,13 +131,21 @@ function nodeOf({ id, url, details: text, leavingAt, leaseMs }: NodeRow): Servic
   return url && details ? [{ id, url, details, isLeaving: leavingAt !== null, leaseMs }] : [];
 }
 
+const GPUS = z
+  .array(z.object({ model: z.string().max(200), memoryBytes: z.number().nonnegative() }))
+  .max(MAX_PUBLISHED_GPUS)
+  .optional()
+  .catch(undefined);
+
 function readDetails(text: string): NodeDetails | null {
   try {
     const details = JSON.parse(text) as NodeDetails;
     const { name, home, release, capacity, managementAddresses, seatAddress = "" } = details;
     const texts = [name, home, release, seatAddress, ...managementAddresses];
     const isSound = texts.every((each) => typeof each === "string") && capacity.cpus > 0;
-    return isSound ? details : null;
+    const { gpus: told, ...sound } = details;
+    const gpus = GPUS.parse(told);
+    return isSound ? { ...sound, ...(gpus && { gpus }) } : null;
   } catch {
     return null;
   }

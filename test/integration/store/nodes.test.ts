@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { GpuKind } from "../../../src/model/gpu.ts";
+import { MAX_PUBLISHED_GPUS } from "../../../src/model/node.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
@@ -30,6 +32,19 @@ describe.each(DATABASE_KINDS)("on %s", (kind) => {
     expect(listed).toEqual({ id: owner, url, details, isLeaving: false, leaseMs: expect.any(Number) });
     await nodes.renew({ owner, url, details, isLeaving: false, leaseMs: 0 });
     expect((await nodes.list()).living.map(({ id }) => id)).not.toContain(owner);
+  });
+
+  verifies("nodes.gpus", "what a node says of its GPUs counts only within bounds", async () => {
+    const { nodes } = sample.store();
+    const gpu = { model: "H100", memoryBytes: 80e9 };
+    const told = async (gpus: unknown) => {
+      const { owner } = await sampleNode(sample.store(), { gpus: gpus as GpuKind[] });
+      return (await nodes.list()).living.find(({ id }) => id === owner)?.details.gpus;
+    };
+    expect(await told([gpu, { ...gpu, more: 1 }])).toEqual([gpu, gpu]);
+    const many = Array.from({ length: MAX_PUBLISHED_GPUS + 1 }, () => gpu);
+    for (const wrong of [many, [{ model: "H100" }], [{ ...gpu, model: "x".repeat(201) }], "H100", null])
+      expect(await told(wrong)).toBeUndefined();
   });
 
   verifies(

@@ -28,7 +28,7 @@ export function wishFor(gb: number | null, models: readonly string[] = ["ANY"], 
 }
 
 /** Compares names as they are. */
-export function matches(asked: string, gpu: Gpu): boolean {
+export function matches(asked: string, gpu: Pick<Gpu, "model">): boolean {
   return asked === "ANY" || asked === gpu.model;
 }
 

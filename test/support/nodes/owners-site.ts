@@ -2,6 +2,7 @@ import { setImmediate as settled } from "node:timers/promises";
 import { NodeWorld, type WorldStore } from "../../../bench/node-world.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
+import type { GpuKind, GpuWish } from "../../../src/model/gpu.ts";
 import type { ServiceNode } from "../../../src/model/node.ts";
 import { NodeLease } from "../../../src/nodes/lease.ts";
 import type { AppHost } from "../../../src/nodes/owned-apps.ts";
@@ -40,6 +41,15 @@ export class LoadingHost implements AppHost {
 
   isChanging(appNumber: number): boolean {
     return this.changing.has(appNumber);
+  }
+
+  /** Those of its machine. */
+  gpus: readonly GpuKind[] = [];
+  /** What apps ask for, wherever they are served. */
+  wishes: ReadonlyMap<number, GpuWish> = new Map();
+
+  gpuWish(appNumber: number): GpuWish | null {
+    return this.served.has(appNumber) ? (this.wishes.get(appNumber) ?? null) : null;
   }
 
   readyCount(): number {
@@ -120,7 +130,7 @@ export class OwnersSite {
       clock,
       log,
       id,
-      self: { url: "https://node", details: () => details },
+      self: { url: "https://node", details: () => ({ ...details, gpus: host.gpus }) },
     });
     const roster: Roster = new Roster({
       store,

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { Engine, Exit, ReplicaStart, SeatOwner, Started } from "../../../src/engines/engine.ts";
 import { GrantedEngine } from "../../../src/engines/granted-engine.ts";
 import type { Home } from "../../../src/engines/home.ts";
+import type { GpuKind } from "../../../src/model/gpu.ts";
 import { PlayedGpus, playedGpu } from "../../support/played-gpus.ts";
 import { verifies } from "../../verifies.ts";
 import { WORKLOAD } from "../../support/kubernetes/sample.ts";
@@ -11,8 +12,8 @@ const WISH = { models: ["H100"], count: 1, memoryBytes: null };
 const workload = { ...WORKLOAD, gpus: WISH };
 
 /** An engine that grants GPUs of a machine with one, and whose processes a test plays. */
-function played(mayFork = true) {
-  const gpus = new PlayedGpus(playedGpu(0));
+function played(mayFork = true, others: readonly (readonly GpuKind[])[] = [], own = [playedGpu(0)]) {
+  const gpus = new PlayedGpus(...own);
   const told: string[] = [];
   const ends = new Map<string, (exit: Exit) => void>();
   const gone = Promise.withResolvers<void>();
@@ -42,7 +43,7 @@ function played(mayFork = true) {
       usage: async () => null,
     }),
   };
-  const engine = new GrantedEngine(inner, gpus.opened());
+  const engine = new GrantedEngine(inner, { ...gpus.opened(), others: () => others });
   const nothing = (): void => {};
   const owner: SeatOwner = {
     onLog: nothing,
@@ -74,6 +75,29 @@ verifies("gpu.release", "GPUs come back when the processes are gone, not when th
   gone.resolve();
   await second.granted;
   expect([told, gpus.granted()]).toEqual([["start a with 0", "start b with 0"], ["app 0"]]);
+});
+
+verifies("nodes.gpus", "what another node can serve waits for its app to move there", async () => {
+  const far = [[{ model: "H100", memoryBytes: 80e9 }]];
+  // Also on a machine without GPUs: it does not run on the CPU.
+  for (const own of [[playedGpu(0, "T4")], []]) {
+    const { begin, told } = played(true, far, own);
+    const waiting = begin("a");
+    await setImmediate();
+    expect([told, waiting.obstacle?.()]).toEqual([
+      [],
+      "H100 is in use; the app moves to a node that can serve it",
+    ]);
+    waiting.kill();
+    await waiting.exited;
+  }
+  const nowhere = await played(true, [[{ model: "L4", memoryBytes: 24e9 }]], []).begin("a").exited;
+  expect(nowhere.initFailure?.message).toBe(
+    "The app waits for a GPU: this machine has no H100; no other node can serve it either: they have L4 (22 GB).",
+  );
+  const { begin, told } = played(true, [[]], []);
+  begin("a");
+  expect(told).toEqual(["start a with no GPU"]);
 });
 
 verifies("gpu.queue", "a start that is given up while it waits takes no GPU, and its seat ends", async () => {

@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { VERSION } from "../../../src/config/package-files.ts";
 import { ownDetails } from "../../../src/nodes/own-node.ts";
+import { sampleGpu } from "../../support/sample-gpus.ts";
 import { verifies } from "../../verifies.ts";
 
 verifies("nodes.list", "a node says what it is called, what it has, and where it lives", () => {
@@ -17,6 +18,7 @@ verifies("nodes.list", "a node says what it is called, what it has, and where it
     capacity: { cpus: availableParallelism(), memoryBytes: expect.any(Number) },
     release: VERSION,
     startedAt: 5,
+    gpus: [],
     managementAddresses: expect.any(Array),
   });
   const [first = ""] = details.managementAddresses;
@@ -26,4 +28,7 @@ verifies("nodes.list", "a node says what it is called, what it has, and where it
   // Another start on the same directory.
   const again = ownDetails({ dataDir, nodeName: "left" }, 6, later)();
   expect([again.name, again.home]).toEqual(["left", details.home]);
+  const gpus = () => [sampleGpu(0, { model: "T4", memoryBytes: 16e9 })];
+  const equipped = ownDetails({ dataDir, nodeName: null }, 5, { ...later, gpus })();
+  expect(equipped.gpus).toEqual([{ model: "T4", memoryBytes: 16e9 }]);
 });

@@ -1,11 +1,19 @@
 import { setImmediate as settled, setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { LEASE_MS, NodeLease, RENEW_MS } from "../../../src/nodes/lease.ts";
-import { MISSING, type OwnersNode, OwnersSite, STEP_MS } from "../../support/nodes/owners-site.ts";
+import {
+  LoadingHost,
+  MISSING,
+  type OwnersNode,
+  OwnersSite,
+  STEP_MS,
+} from "../../support/nodes/owners-site.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { AppError } from "../../../src/model/errors.ts";
+import type { GpuKind } from "../../../src/model/gpu.ts";
+import { winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { Owners, type OwnersParts } from "../../../src/nodes/owners.ts";
 import { HandClock } from "../../support/clocks.ts";
 
@@ -283,6 +291,86 @@ verifies(
     expect(one.owners.mayClaim(own)).toBe(true);
   },
 );
+
+const H100 = { model: "H100", memoryBytes: 80e9 };
+const T4 = { model: "T4", memoryBytes: 16e9 };
+
+/** Two nodes with those GPUs, and an app that would be the first one's but for the H100 that it asks for. */
+async function withGpus(...gpus: readonly (readonly GpuKind[])[]) {
+  const { site, one, two } = await pairOf();
+  const app = site.appOf(one);
+  const wishes = new Map([[app, { models: ["H100"], count: 1, memoryBytes: null }]]);
+  for (const [i, { host }] of [one, two].entries()) {
+    host.gpus = gpus[i] ?? [];
+    host.wishes = wishes;
+  }
+  const placeOf = async () => (await site.world.store().appOwners.list([app]))[0]!;
+  return { site, one, two, app, placeOf };
+}
+
+verifies("nodes.gpus", "an app goes to a node with the GPUs that it asks for, and stays there", async () => {
+  const { site, one, two, app } = await withGpus([T4], [T4, H100]);
+  await site.pass(10_000);
+  expect([site.world.owners.get(app), servers(site, app)]).toEqual(["two", ["two"]]);
+  const { moved } = site.world;
+  await site.pass(180_000);
+  expect([site.world.owners.get(app), site.world.moved]).toEqual(["two", moved]);
+  // All other apps are where they would be without GPUs.
+  const others = [...site.world.owners].filter(([number]) => number !== app);
+  expect(others.every(([number, owner]) => winnerOf(number, one.roster.all)?.id === owner)).toBe(true);
+  // When no node has them any more, it is an app like the others.
+  two.host.gpus = [T4];
+  await site.pass(20_000);
+  expect(site.world.owners.get(app)).toBe("one");
+});
+
+verifies("nodes.gpus", "a caller waits until the app is where its GPUs are", async () => {
+  const { site, one, app, placeOf } = await withGpus([], [H100]);
+  one.host.changing.add(app);
+  await site.pass(10_000);
+  // While it is being changed it stays, and the caller looks again.
+  expect([await one.owners.settle(await placeOf(), false), servers(site, app)]).toEqual([null, ["one"]]);
+  one.host.changing.delete(app);
+  const callers = [1, 2, 3].map(async () => await one.owners.settle(await placeOf(), false));
+  expect(await Promise.all(callers)).toEqual([null, null, null]);
+  expect([site.world.owners.get(app), servers(site, app)]).toEqual(["two", ["two"]]);
+  expect(await one.owners.settle(await placeOf(), false)).toMatchObject({
+    kind: "there",
+    peer: { id: "two" },
+  });
+});
+
+verifies(
+  "nodes.gpus",
+  "if the node with the GPUs cannot load the app, callers wait where it is",
+  async () => {
+    const { site, one, two, app, placeOf } = await withGpus([], [H100]);
+    two.host.unloadable.add(app);
+    await site.pass(10_000);
+    expect(await one.owners.settle(await placeOf(), false)).toEqual({ kind: "here" });
+    two.host.unloadable.delete(app);
+    await site.pass(80_000);
+    expect([site.world.owners.get(app), servers(site, app)]).toEqual(["two", ["two"]]);
+  },
+);
+
+verifies("nodes.gpus", "a node that leaves gives such an app to another with its GPUs", async () => {
+  const { site, one, two, app } = await withGpus([T4], [H100]);
+  const host = new LoadingHost();
+  Object.assign(host, { gpus: [H100], wishes: one.host.wishes });
+  const three = await site.join("three", host);
+  await site.pass(20_000);
+  const [first, second] = site.world.owners.get(app) === "two" ? [two, three] : [three, two];
+  const leave = async ({ lease, owners }: OwnersNode): Promise<void> => {
+    await lease.startLeaving();
+    await owners.leave();
+    await site.pass(2_000);
+  };
+  await leave(first);
+  expect([site.world.owners.get(app), servers(site, app)]).toEqual([second.id, [second.id]]);
+  await leave(second);
+  expect([site.world.owners.get(app), servers(site, app)]).toEqual(["one", ["one"]]);
+});
 
 /** A node whose database can be away, and has no apps. */
 async function lonelyNode() {

@@ -32,5 +32,12 @@ verifies(
       "gpu_count = 1, but no GPU of this host can be used (AMD GPUs are not supported): the app runs on its CPU",
     ]);
     expect(hardwareWarnings({ ...hardware, compute: ["H200"], gpuCount: 1 }, undefined)).toEqual([]);
+    const beside = (model: string) =>
+      hardwareWarnings({ ...hardware, compute: ["H100"], gpuCount: 1 }, none, [
+        [{ model, memoryBytes: 80e9 }],
+      ]);
+    // An app that another node can serve moves there. With GPUs on other nodes none runs on the CPU.
+    expect(beside("H100")).toEqual([]);
+    expect(beside("T4")).toEqual(["compute = H100, but this host has no GPU"]);
   },
 );

@@ -2,8 +2,52 @@ import { expect } from "vitest";
 import { GpuRoom } from "../../../../src/apps/versions/gpu-room.ts";
 import type { AppConfig } from "../../../../src/model/app-config.ts";
 import { withoutPlace } from "../../../../src/host/gpus/minimums.ts";
-import { playedGpu } from "../../../support/played-gpus.ts";
+import type { GpuKind } from "../../../../src/model/gpu.ts";
+import { PlayedGpus, playedGpu } from "../../../support/played-gpus.ts";
 import { verifies } from "../../../verifies.ts";
+
+const H100 = { model: "H100", memoryBytes: 80e9 };
+const T4 = { model: "T4", memoryBytes: 16e9 };
+
+/** An app that asks for so many H100. */
+function asking(gpuCount: number, maxReplicas = 1): AppConfig {
+  const hardware = { compute: ["H100"], gpuCount };
+  return { hardware, scaling: { minReplicas: 0, maxReplicas } } as unknown as AppConfig;
+}
+
+/** The room on a machine with a T4, or with nothing, beside nodes with those GPUs. */
+function roomBeside(others: readonly (readonly GpuKind[])[], own = [playedGpu(0, "T4", 16e9)]): GpuRoom {
+  const gpus = { ...new PlayedGpus(...own).opened(), others: () => others };
+  return new GpuRoom(gpus, false, () => []);
+}
+
+verifies("nodes.gpus", "an author is told that the app moves, and if its max_replicas fit on no node", () => {
+  const room = roomBeside([[T4], [H100, H100], [H100]]);
+  const moves = "this machine has no H100: the app is not checked, and moves to a node that can serve it";
+  expect([room.isElsewhere(asking(1)), room.warnings(asking(1, 2))]).toEqual([true, [moves]]);
+  expect(room.warnings(asking(1, 3))).toEqual([
+    moves,
+    "max_replicas = 3, but the GPUs of any node have room for 2 replicas",
+  ]);
+  expect([room.isElsewhere(asking(0)), room.never(asking(0))]).toEqual([false, null]);
+});
+
+verifies("nodes.gpus.none", "an author is told what the nodes have if none can serve the app", () => {
+  const fails = "calls will fail with no_gpu_free: this machine has no H100";
+  const beside = (others: readonly (readonly GpuKind[])[]) => roomBeside(others).warnings(asking(3));
+  expect(beside([])).toEqual([fails]);
+  expect(beside([[]])).toEqual([`${fails}; no other node can serve it either: they have no GPU`]);
+  expect(beside([[H100, H100], [T4]])).toEqual([
+    `${fails}; no other node can serve it either: they have 2 × H100 (75 GB); T4 (15 GB)`,
+  ]);
+  // Without any GPU, apps run on the CPU.
+  const none = roomBeside([[], []], []);
+  expect([none.never(asking(1)), none.warnings(asking(1)), none.isElsewhere(asking(1))]).toEqual([
+    null,
+    [],
+    false,
+  ]);
+});
 
 verifies("gpu.max-replicas", "a deploy places the replicas once, however many there may be", () => {
   const gpus = Array.from({ length: 8 }, (_, index) => playedGpu(index));

@@ -1,3 +1,4 @@
+import { productsFor } from "../../../../src/engines/kubernetes/gpu-products.ts";
 import { expect } from "vitest";
 import { podName, podOf, podPartsOf, secretOf } from "../../../../src/engines/kubernetes/pod-spec.ts";
 import type { PodParts } from "../../../../src/engines/kubernetes/pod-spec.ts";
@@ -83,13 +84,37 @@ verifies("kubernetes.resources", "GPUs, on machines with one of the cards", () =
     limits: { "nvidia.com/gpu": "2" },
     requests: { "nvidia.com/gpu": "2" },
   });
-  expect(JSON.stringify(spec["affinity"])).toContain(
-    '{"key":"millrace.dev/compute","operator":"In","values":["AMPERE_A10","Tesla-T4"]}',
-  );
+  const products = ["Tesla-T4", "NVIDIA-A10", "NVIDIA-A10G", "AMPERE_A10"];
+  const term = (key: string, values: string[]) => ({ matchExpressions: [{ key, operator: "In", values }] });
+  // Either of the terms is enough.
+  const nodeSelectorTerms = [
+    term("millrace.dev/compute", ["AMPERE_A10", "Tesla-T4"]),
+    term("nvidia.com/gpu.product", products),
+  ];
+  expect(spec["affinity"]).toEqual({
+    nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
+  });
   expect(spec["tolerations"]).toEqual([
     { key: "spot" },
     { key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" },
   ]);
+});
+
+verifies("kubernetes.resources", "a model's name means the products that NVIDIA's labels have for it", () => {
+  const known = (...models: string[]): string[] => productsFor(models).slice(0, -models.length);
+  expect(known("H100")).toEqual(["NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe", "NVIDIA-H100-NVL"]);
+  expect(known("HOPPER_H200")).toEqual(["NVIDIA-H200", "NVIDIA-H200-NVL"]);
+  expect(known("A100_40GB")).toEqual([
+    "NVIDIA-A100-SXM4-40GB",
+    "NVIDIA-A100-PCIE-40GB",
+    "A100-SXM4-40GB",
+    "A100-PCIE-40GB",
+  ]);
+  expect(known("a100")).toHaveLength(7);
+  expect(known("RTX 4090")).toEqual(["NVIDIA-GeForce-RTX-4090"]);
+  expect(known("V100-32GB")).toHaveLength(3);
+  // Of an instance of a GPU, and of a model that is not known, only the name itself is looked for.
+  expect(productsFor(["H100-1g.10gb", "NVIDIA B300"])).toEqual(["H100-1g.10gb", "NVIDIA-B300"]);
 });
 
 verifies("kubernetes.resources", "with ANY on every machine that has GPUs", () => {

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { acceleratorsOf } from "../../../../src/engines/ray/accelerators.ts";
 import { needsOf, supervisorReader } from "../../../../src/engines/ray/supervisor-messages.ts";
 import { packJob } from "../../../../src/engines/ray/supervisor-job.ts";
 import { verifies } from "../../../verifies.ts";
@@ -50,6 +51,15 @@ verifies("ray.scale", "an actor reserves what its app names, and little where th
   const gpus = { models: ["A100"], count: 2, memoryBytes: null };
   const settings = { replicasPerSeat: 1, rayResources: { apps: 1 } };
   expect(needsOf({ limits, gpus }, settings)).toEqual({ CPU: 3, memory: 2e9, GPU: 2, apps: 1 });
+  // The GPUs are of a model that the supervisor chooses.
+  expect(acceleratorsOf({ ...gpus, models: ["HOPPER_H200", "My GPU", "A100_80GB", "nvidia l4"] })).toEqual([
+    "H200",
+    "A100",
+    "L4",
+  ]);
+  expect(acceleratorsOf({ ...gpus, models: ["AMPERE_A10"] })).toEqual(["A10G", "A10"]);
+  for (const models of [["My GPU"], ["H100", "any"], ["H100-1g.10gb"]])
+    expect(acceleratorsOf({ ...gpus, models })).toEqual([]);
   const unnamed = { memoryBytes: null, cpus: null, cpuShare: 2 };
   const shared = { replicasPerSeat: 4, rayResources: {} };
   expect(needsOf({ limits: unnamed, gpus: null }, shared)).toEqual({ CPU: 2 });

@@ -78,15 +78,26 @@ async function open() {
     return supervisor;
   };
   const phases: string[] = [];
-  const begin = () =>
-    place.begin(ORDER, WORKLOAD, {
-      onPhase: (phase) => phases.push(phase),
-      onError: (error) => {
-        throw error;
+  const begin = (more: Partial<Workload> = {}) =>
+    place.begin(
+      ORDER,
+      { ...WORKLOAD, ...more },
+      {
+        onPhase: (phase) => phases.push(phase),
+        onError: (error) => {
+          throw error;
+        },
       },
-    });
+    );
   return { place, ray, come, begin, phases };
 }
+
+verifies("ray.gpus", "the supervisor is told of the models that an app asks for", async () => {
+  const { come, begin } = await open();
+  begin({ gpus: { models: ["H100", "ADA_L4"], count: 2, memoryBytes: null } });
+  const order = { seat: SEAT, order: ORDER, needs: { CPU: 1, GPU: 2 }, accelerators: ["H100", "L4"] };
+  expect(await (await come()).hears(2)).toEqual([{ keep: { seats: [SEAT] } }, { begin: order }]);
+});
 
 verifies("ray.supervisor", "another supervisor is told what there should be", async () => {
   const { come, begin, phases } = await open();

@@ -78,6 +78,31 @@ verifies(
   },
 );
 
+/** Chooses a model of GPU for an actor, and says why it waits. */
+const CHOOSE = `
+import json, sys
+sys.path.insert(0, ${JSON.stringify(path.join(REPOSITORY, "python"))})
+from millrace_ray.seat import why_waiting, with_accelerator
+
+nodes = [{"CPU": 8, "GPU": 1, "accelerator_type:T4": 1}, {"CPU": 8, "GPU": 4, "accelerator_type:A100": 1}]
+first = with_accelerator({"GPU": 1}, ["H100", "A100", "T4"], nodes)
+none = with_accelerator({"CPU": 1, "GPU": 1}, ["H100", "H200"], nodes)
+print(json.dumps([first, none, why_waiting(none, nodes, {})]))
+`;
+
+verifies(
+  "ray.gpus",
+  "an actor needs the first model of its list that a node of the cluster has",
+  async () => {
+    const { stdout } = await promisify(execFile)("python3", ["-c", CHOOSE]);
+    expect(JSON.parse(stdout)).toEqual([
+      { GPU: 1, "accelerator_type:A100": 0.001 },
+      { CPU: 1, GPU: 1, "accelerator_type:H100": 0.001 },
+      "no node of the Ray cluster has 1 CPU, 1 GPU, a GPU of type H100 (the most that one has: 8 CPU, 4 GPU, none of type H100)",
+    ]);
+  },
+);
+
 verifies("ray.killed", "of an agent that was killed nothing is left on its node", async () => {
   expect(await runActor(ACTOR, 600_000)).toEqual(["-9\n", []]);
 });
