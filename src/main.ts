@@ -185,7 +185,12 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const others = options.others ?? node?.others ?? null;
   const holderOf = (appNumber: number): AppHolder | null => owners?.holderOf(appNumber) ?? null;
   /** What apps, runs and deploys all get. */
-  const common = { ...basics, dataDir, storage, reserve, python, walls, limits, gpus: machine.gpus };
+  const common = {
+    ...basics,
+    ...{ dataDir, storage, reserve, python, walls, limits },
+    // Nothing is known here of the GPUs of a cluster.
+    ...(settings.engine === "process" && { gpus: machine.gpus }),
+  };
   const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
   const apps = await startApps(
     {
