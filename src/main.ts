@@ -187,7 +187,12 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   /** What apps, runs and deploys all get. */
   const common = {
     ...basics,
-    ...{ dataDir, storage, reserve, python, walls, limits },
+    dataDir,
+    storage,
+    reserve,
+    python,
+    walls,
+    limits,
     // Nothing is known here of the GPUs of a cluster.
     ...(settings.engine === "process" && { gpus: machine.gpus }),
   };
