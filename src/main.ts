@@ -194,7 +194,10 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     python,
     walls,
     limits,
-    gpus: { current: () => machine.gpus.current(), elsewhere: gpusElsewhere },
+    // Nothing is known here of the GPUs of a cluster.
+    ...(settings.engine === "process" && {
+      gpus: { current: () => machine.gpus.current(), elsewhere: gpusElsewhere },
+    }),
   };
   const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
   const apps = await startApps(

@@ -320,7 +320,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   }
 
   #isLasting(replica: R): boolean {
-    return (replica.state === "starting" || replica.state === "ready") && !this.#leaving.has(replica);
+    const { state, isCondemned } = replica;
+    const isNew = state === "starting" && !isCondemned;
+    return (isNew || state === "ready") && !this.#leaving.has(replica);
   }
 
   #onLeaving(replica: R, startedAt: number): void {
@@ -439,9 +441,9 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     let left = surplus;
     // Starts that nothing needs must not take a GPU from others.
     for (const replica of [...this.replicas].toReversed()) {
-      if (left === 0 || !replica.waitsForGpu) continue;
+      if (left === 0 || !replica.waitsForGpu || replica.isCondemned) continue;
       left -= 1;
-      if (!replica.isCondemned) this.retire(replica);
+      this.retire(replica);
     }
     // Youngest first: the balancer prefers the oldest.
     for (const replica of this.ready.toReversed()) {

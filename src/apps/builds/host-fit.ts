@@ -82,15 +82,17 @@ function warningOfGpus(
     const isElsewhere = isAsked && others.some(({ length }) => length > 0);
     return `${wanted}, but ${why}${isElsewhere ? "" : ": the app runs on its CPU"}`;
   }
+  if (models.length === 0)
+    return `${count}, but compute names no GPU: the app runs on the CPU (compute = "ANY" takes every model)`;
   const has = `this host has ${describeGpus(gpus)}`;
-  const fitting = gpus.filter((gpu) => models.length === 0 || models.some((model) => matches(model, gpu)));
+  const fitting = gpus.filter((gpu) => models.some((model) => matches(model, gpu)));
   if (fitting.length === 0) return `${wanted}, but ${has}`;
   // All of a replica are of one model.
   const most = Math.max(
     ...[...Map.groupBy(fitting, ({ model }) => model).values()].map((same) => same.length),
   );
   if (gpuCount <= most) return null;
-  return `${models.length > 0 ? `${wanted}, ${count}` : count}, but ${has}`;
+  return `${wanted}, ${count}, but ${has}`;
 }
 
 /** Names of packages: those of the named file, else of the table, else of the file clients make of the table. */

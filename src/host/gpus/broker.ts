@@ -5,7 +5,15 @@ import { readStat } from "../processes.ts";
 import { decide } from "./decide.ts";
 import { type Minimum, withoutPlace } from "./minimums.ts";
 import { whatItAwaits, whyNever } from "./reasons.ts";
-import { type BrokerView, type Held, type Matches, poolsFor, Room, usedBytesOf } from "./room.ts";
+import {
+  type BrokerView,
+  type Held,
+  type Matches,
+  poolsFor,
+  remembering,
+  Room,
+  usedBytesOf,
+} from "./room.ts";
 
 /** An app's version, whose replicas use GPUs. */
 export type Tenant = {
@@ -122,7 +130,7 @@ export class GpuBroker {
   #timer: Timer | null = null;
 
   constructor(parts: BrokerParts) {
-    this.#parts = parts;
+    this.#parts = { ...parts, matches: remembering(parts.matches) };
     this.#stopListening = parts.source.onChange(() => this.changed());
   }
 
@@ -447,6 +455,7 @@ export class GpuBroker {
       const over = grant.gpus.filter(
         ({ uuid }) => (usedBytesOf({ pids }, readings.get(uuid)) ?? 0) > allowed,
       );
+      if (over.length === 0) continue;
       const isAwaited = waiting.some(
         (other) =>
           other.tenant !== tenant.key &&

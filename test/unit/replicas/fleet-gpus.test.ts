@@ -38,6 +38,22 @@ verifies("gpu.queue", "a start that waits for a GPU is given up when no call nee
   expect(site.fleet.ready).toHaveLength(1);
 });
 
+verifies("gpu.queue", "the end of a start that was given up takes no replica with it", async () => {
+  const site = await FleetByHand.open({ minReplicas: 1, cooldownSeconds: 1 });
+  await site.allReady(1);
+  const gpu = Promise.withResolvers<void>();
+  site.seats.gpu = gpu.promise;
+  site.calls(2);
+  site.clock.advance(1_000);
+  site.calls(0);
+  expect(site.seats.replica(1).kills).toBe(1);
+  // Its wait is over at once, its end is noticed later.
+  gpu.resolve();
+  await gpu.promise;
+  site.calls(0);
+  expect([site.fleet.replicas.size, site.fleet.ready.length]).toEqual([2, 1]);
+});
+
 verifies("gpu.evicted", "only replicas beyond what calls and min_replicas need are idle", async () => {
   const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 3, cooldownSeconds: 30 });
   site.calls(3);

@@ -20,10 +20,11 @@ verifies(
     expect(warnings({})).toEqual([]);
     expect(warnings({ compute: ["HOPPER_H100"], gpuCount: 2 })).toEqual([]);
     expect(warnings({ compute: ["H200", "T4"], gpuCount: 1 })).toEqual([]);
-    expect(warnings({ gpuCount: 2 })).toEqual([]);
+    expect(warnings({ gpuCount: 2 })).toEqual([
+      'gpu_count = 2, but compute names no GPU: the app runs on the CPU (compute = "ANY" takes every model)',
+    ]);
     expect(warnings({ compute: ["H200", "CPU"], gpuCount: 1 })).toEqual([`compute = H200, but ${HAS}`]);
     expect(warnings({ compute: ["T4"], gpuCount: 2 })).toEqual([`compute = T4, gpu_count = 2, but ${HAS}`]);
-    expect(warnings({ gpuCount: 3 })).toEqual([`gpu_count = 3, but ${HAS}`]);
     const none = NO_GPUS.current();
     expect(warnings({ compute: ["H100"], gpuCount: 1 }, none)).toEqual([
       "compute = H100, but this host has no GPU: the app runs on its CPU",

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { decide } from "../../../../src/host/gpus/decide.ts";
-import type { BrokerView, Held } from "../../../../src/host/gpus/room.ts";
+import { type BrokerView, type Held, remembering } from "../../../../src/host/gpus/room.ts";
 import type { Gpu } from "../../../../src/model/gpu.ts";
 import { GB, madeGpu, matches, wishFor } from "../../../support/gpus/played-gpus.ts";
 import { verifies } from "../../../verifies.ts";
@@ -127,4 +127,16 @@ verifies("gpu.fewest", "the fewest evictions that are allowed, found by trying a
     }),
     { numRuns: 500 },
   );
+});
+
+test("a name is compared once with each model and size of memory", () => {
+  const asked: string[] = [];
+  const compare = remembering((name, gpu) => {
+    asked.push(`${name} ${gpu.model}`);
+    return matches(name, gpu);
+  });
+  const [whole, half] = [madeGpu(0), madeGpu(1, { memoryBytes: 40 * GB })];
+  for (const gpu of [whole, half, whole, half])
+    expect([compare("H100", gpu), compare("L4", gpu)]).toEqual([true, false]);
+  expect(asked).toEqual(["H100 H100", "L4 H100", "H100 H100", "L4 H100"]);
 });
