@@ -41,7 +41,11 @@ export class GpuRoom {
     const most = Math.min(maxReplicas, MOST_COUNTED);
     if (!wish || this.#fits([{ app: "", projectId: "", wish, replicas: most }])) return [];
     let room = 1;
-    while (this.#fits([{ app: "", projectId: "", wish, replicas: room + 1 }])) room += 1;
+    for (let tooMany = most; tooMany - room > 1;) {
+      const between = Math.floor((room + tooMany) / 2);
+      if (this.#fits([{ app: "", projectId: "", wish, replicas: between }])) room = between;
+      else tooMany = between;
+    }
     const many = room === 1 ? "1 replica" : `${room} replicas`;
     return [`max_replicas = ${maxReplicas}, but the GPUs of this machine have room for ${many}`];
   }
