@@ -141,9 +141,13 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
 
   /** What a start waits for that has no GPU yet; null if none waits. */
   gpuObstacle(): string | null {
-    for (const replica of this.replicas)
-      if (replica.waitsForGpu && !replica.isCondemned) return replica.obstacle() ?? WANTS_GPU;
-    return null;
+    const waiting = this.#waitingForGpu();
+    return waiting && (waiting.obstacle() ?? WANTS_GPU);
+  }
+
+  /** Whether a start has no GPU yet. Asked for each call: what it waits for takes much longer to say. */
+  get waitsForGpu(): boolean {
+    return this.#waitingForGpu() !== null;
   }
 
   /** So many replicas are kept whatever others need. */
@@ -291,7 +295,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   }
 
   #noteReady(): void {
-    const waits = this.ready.length === 0 && this.gpuObstacle() !== null;
+    const waits = this.ready.length === 0 && this.waitsForGpu;
     this.readyClock.set(this.ready.length > 0 || waits, this.#clock.monotonic());
   }
 
@@ -309,6 +313,11 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
     this.noteIdle();
     // Start the replicas that calls have asked for meanwhile.
     if (isFirst) this.scale();
+  }
+
+  #waitingForGpu(): R | null {
+    for (const replica of this.replicas) if (replica.waitsForGpu && !replica.isCondemned) return replica;
+    return null;
   }
 
   #isLasting(replica: R): boolean {

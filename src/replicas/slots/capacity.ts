@@ -63,6 +63,8 @@ export type Capacity<C> = {
   failure(now: number): { readonly failure: StartFailure; readonly waitMs: number } | null;
   /** What a start waits for that has no GPU yet; null if none waits. */
   gpuObstacle(): string | null;
+  /** Whether a start has no GPU yet. */
+  readonly waitsForGpu: boolean;
   scale(): void;
   grow(): void;
   noteIdle(): void;

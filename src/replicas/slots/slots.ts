@@ -127,7 +127,7 @@ export class Slots<C extends SlotCall> {
       this.#clock.after(CANCEL_GRACE_MS, () => this.#enforceCancel(replica, call));
     } else {
       this.#lanes.remove(call);
-      if (this.#capacity.gpuObstacle() !== null) this.#capacity.scale();
+      if (this.#capacity.waitsForGpu) this.#capacity.scale();
     }
     call.end(outcome);
   }
@@ -293,15 +293,14 @@ export class Slots<C extends SlotCall> {
     }
     const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
     const { callers } = this.#lanes;
-    let hasRefused = false;
+    let late: Refused | null = null;
     for (let call = callers.peek(); call; call = callers.peek()) {
       if (this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart < maxWaitMs) break;
       callers.shift();
-      call.end(this.#tooLate());
-      hasRefused = true;
+      call.end((late ??= this.#tooLate()));
     }
     // A start that no call waits for any more is given up.
-    if (hasRefused && this.#capacity.gpuObstacle() !== null) this.#capacity.scale();
+    if (late && this.#capacity.waitsForGpu) this.#capacity.scale();
     if (this.#isDraining && this.#lanes.size === 0) this.#noneWaits.resolve();
     return this.#load() > 0;
   }

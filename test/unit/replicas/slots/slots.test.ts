@@ -74,6 +74,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}) {
     holdMs: () => 0,
     failure: () => null,
     gpuObstacle: () => null,
+    waitsForGpu: false,
     scale: () => {},
     grow: () => {},
     noteIdle: () => {},
