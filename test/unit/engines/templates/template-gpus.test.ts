@@ -111,16 +111,27 @@ verifies(
   },
 );
 
-verifies("gpu.template", "a start that is given up before its GPU can be seen forks nothing", async () => {
-  const { line, told, ready, hears, shown } = playedLine();
-  const first = line.start(replica(0));
-  ready();
-  await hears("shows /dev/nvidia0");
-  first.kill();
-  expect(await first.exited).toMatchObject({ detail: "stopped before it started" });
-  await shown();
-  expect(told).toEqual(["shows /dev/nvidia0"]);
-});
+verifies(
+  "gpu.template",
+  "a start that is given up before its GPU can be seen forks nothing, and its GPU is hidden again",
+  async () => {
+    const { line, told, ready, hears, shown } = playedLine();
+    const first = line.start(replica(0));
+    ready();
+    await hears("shows /dev/nvidia0");
+    first.kill();
+    expect(await first.exited).toMatchObject({ detail: "stopped before it started" });
+    let isGone = false;
+    void first.gone?.then(() => (isGone = true));
+    await shown();
+    await hears("shows nothing");
+    expect(isGone).toBe(false);
+    await shown();
+    // The template, which lives on, does not keep it.
+    await first.gone;
+    expect(told).toEqual(["shows /dev/nvidia0", "shows nothing"]);
+  },
+);
 
 verifies(
   "gpu.template",
