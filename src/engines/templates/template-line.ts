@@ -114,6 +114,8 @@ export class TemplateLine {
   }
 
   start(replica: ReplicaStart): Started {
+    // It was over before the replica had its GPUs.
+    if (this.#phase === "over") return this.#events.elsewhere(replica);
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
     const { started, waiting } = this.#prepare(replica);
