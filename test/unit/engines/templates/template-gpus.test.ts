@@ -151,13 +151,17 @@ verifies(
   },
 );
 
-verifies("gpu.template", "a replica that gets its GPU when its template is gone starts elsewhere", async () => {
-  const { line, told, ready, hears } = playedLine();
-  const first = line.start(replica(0));
-  ready();
-  await hears("shows /dev/nvidia0");
-  first.kill();
-  line.detach();
-  line.start(replica(1));
-  expect(told).toContain("r-1 goes elsewhere");
-});
+verifies(
+  "gpu.template",
+  "a replica that gets its GPU when its template is gone starts elsewhere",
+  async () => {
+    const { line, told, ready, hears } = playedLine();
+    const first = line.start(replica(0));
+    ready();
+    await hears("shows /dev/nvidia0");
+    first.kill();
+    line.detach();
+    line.start(replica(1));
+    expect(told).toContain("r-1 goes elsewhere");
+  },
+);
