@@ -117,6 +117,8 @@ export class TemplateLine {
   }
 
   start(replica: ReplicaStart): Started {
+    // It was over before the replica had its GPUs.
+    if (this.#phase === "over") return this.#events.elsewhere(replica);
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
     const { started, waiting } = this.#prepare(replica);
@@ -152,8 +154,11 @@ export class TemplateLine {
       },
       isKilled: () => isKilled,
     };
+    let wasForking = false;
     const giveUp = (): void => {
       if (!this.#remove(waiting)) return;
+      // Its GPUs may be visible already.
+      wasForking = this.#phase !== "importing" && replica.gpus !== undefined;
       resolve(STOPPED);
       if (this.#phase === "forking") return this.#rest();
       // No replica waits for the import any more, or the import may use GPUs that another replica is given next.
@@ -171,6 +176,7 @@ export class TemplateLine {
     const endOfProcesses = async (): Promise<void> => {
       await exited;
       if (begun) await begun.gone;
+      else if (wasForking) await this.#hidden();
       else if (replica.id === this.#grantee) await this.#process.exited;
     };
     const gone = endOfProcesses();
@@ -239,10 +245,14 @@ export class TemplateLine {
     begin(gpus ? { ...forked, gone: this.#goneAndHidden(forked) } : forked);
   }
 
-  /** A template keeps no GPU: one is given back only when the template cannot open it any more. */
   async #goneAndHidden({ exited, gone }: Started): Promise<void> {
     await exited;
     await gone;
+    await this.#hidden();
+  }
+
+  /** A template keeps no GPU: one is given back only when the template cannot open it any more. */
+  async #hidden(): Promise<void> {
     try {
       await this.#showGpus();
     } catch (error) {

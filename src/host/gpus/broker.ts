@@ -119,6 +119,8 @@ export class GpuBroker {
   readonly #entries = new Map<Claim, Entry>();
   readonly #closing = new AbortController();
   readonly #stopListening: () => void;
+  /** What was said just now: thousands of replicas of one app may wait, and all are listed at once. */
+  readonly #obstacles = new Map<GpuWish, Map<Tenant, string | null>>();
   #lastId = 0;
   /** The readings whose processes have been assigned to replicas. */
   #assigned: readonly GpuReading[] | null = null;
@@ -212,11 +214,17 @@ export class GpuBroker {
 
   #obstacle(entry: Entry): string | null {
     if (entry.phase !== "waiting") return null;
+    const known = this.#obstacles.get(entry.wish)?.get(entry.tenant);
+    if (known !== undefined) return known;
     const never = this.never(entry.wish);
     if (never !== null) return never;
     const view = this.#view();
     const waiting = view.waiting.find(({ id }) => id === entry.id);
-    return waiting ? whatItAwaits(view, waiting) : null;
+    const obstacle = waiting ? whatItAwaits(view, waiting) : null;
+    if (this.#obstacles.size === 0) queueMicrotask(() => this.#obstacles.clear());
+    const ofWish = this.#obstacles.get(entry.wish) ?? new Map<Tenant, string | null>();
+    this.#obstacles.set(entry.wish, ofWish.set(entry.tenant, obstacle));
+    return obstacle;
   }
 
   #cancel(entry: Entry): void {

@@ -1,4 +1,4 @@
-import type { Gpu } from "../../model/gpu.ts";
+import type { Gpu, GpuWish } from "../../model/gpu.ts";
 import { type BrokerView, type Held, poolsFor, Room, type Share, type Waiting } from "./room.ts";
 
 export type Decision = {
@@ -20,7 +20,15 @@ const MAX_TRIED = 2_000;
 export function decide(view: BrokerView): Decision {
   const turn = new Turn(view);
   turn.keepPromises();
-  for (const waiting of view.waiting) turn.serve(waiting);
+  // An app may have thousands of replicas that wait: where one gets nothing, the next that asks for the same gets nothing.
+  const stuck = new Map<string, GpuWish>();
+  for (const waiting of view.waiting) {
+    if (stuck.get(waiting.tenant) === waiting.wish && waiting.promised.length === 0) continue;
+    const before = turn.evictions.length;
+    if (!turn.serve(waiting)) stuck.set(waiting.tenant, waiting.wish);
+    // It may have made room for others.
+    if (turn.evictions.length > before || waiting.promised.length > 0) stuck.clear();
+  }
   return turn;
 }
 
@@ -81,13 +89,15 @@ class Turn implements Decision {
     }
   }
 
-  serve(waiting: Waiting): void {
+  /** Returns false if it can only wait for what is busy. */
+  serve(waiting: Waiting): boolean {
     for (const kept of this.#kept.values()) kept.delete(waiting.id);
     const pools = poolsFor(waiting.wish, this.#rooms, this.#view.matches);
-    for (const pool of pools) if (this.#grant(waiting, pool) || this.#makeRoom(waiting, pool)) return;
+    for (const pool of pools) if (this.#grant(waiting, pool) || this.#makeRoom(waiting, pool)) return true;
     const budgets = this.#budgets();
     const others = this.#removable(waiting, budgets);
     for (const pool of pools) this.#block(waiting, pool, others, budgets);
+    return false;
   }
 
   /** Grants GPUs that are free now and that no earlier wish needs. */
@@ -116,10 +126,11 @@ class Turn implements Decision {
   /** Keeps GPUs that will be free soon, and evicts idle replicas where that is needed. */
   #makeRoom(waiting: Waiting, pool: readonly Room[]): boolean {
     const budgets = this.#budgets();
+    const grantedMs = this.#grantedMs();
     const evictable: Held[] = [];
     for (const held of this.#removable(waiting, budgets)) {
       if (held.idleSinceMs === null) continue;
-      const freeMs = this.#grantedMs(held) + this.#view.holdMs;
+      const freeMs = grantedMs.get(held.tenant)! + this.#view.holdMs;
       if (freeMs <= this.#view.nowMs) evictable.push(held);
       else this.lookAgainMs = Math.min(freeMs, this.lookAgainMs ?? freeMs);
     }
@@ -202,10 +213,14 @@ class Turn implements Decision {
     return new Budgets(left);
   }
 
-  /** When the tenant last got a GPU. */
-  #grantedMs({ tenant }: Held): number {
-    const own = this.#held.filter((held) => held.tenant === tenant && !this.#ending.has(held));
-    return Math.max(...own.map(({ grantedMs }) => grantedMs));
+  /** When each tenant last got a GPU. */
+  #grantedMs(): Map<string, number> {
+    const last = new Map<string, number>();
+    for (const held of this.#held) {
+      if (this.#ending.has(held)) continue;
+      last.set(held.tenant, Math.max(held.grantedMs, last.get(held.tenant) ?? held.grantedMs));
+    }
+    return last;
   }
 }
 
@@ -313,8 +328,8 @@ function inTheWay(
   const without = new Set(gone);
   const taken: Held[] = [];
   for (const held of from) {
-    if (fits(room, without)) break;
     if (without.has(held) || !held.gpus.includes(room.gpu.uuid) || !left.has(held)) continue;
+    if (fits(room, without)) break;
     left.spend(held);
     without.add(held);
     taken.push(held);

@@ -16,6 +16,8 @@ const NVIDIA: DriverFiles = {
 const AMD = "/dev/kfd";
 
 const LOOK_EVERY_MS = 5_000;
+/** GPUs, with those that are gone: more than any machine has, should the driver name others each time. */
+const MAX_KNOWN = 2_048;
 /** Before a faulty GPU, or a driver that does not work, is tried again; twice as long after each further time. */
 const FIRST_RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 30 * 60_000;
@@ -196,8 +198,11 @@ class MachineWatch implements GpuSource {
     // An instance of a GPU that is there was removed by the operator, and so was a GPU that has instances now.
     const vanished = this.#found.filter(({ parent }) => !parents.has(parent));
     for (const { parent } of vanished) this.#hold(parent, VANISHED);
-    const gone = vanished.map((each) => ({ ...each, reading: unknown(each.reading) }));
-    this.#found = [...listed, ...gone].toSorted(byPlace);
+    const names = new Set(listed.map(({ gpu: { uuid } }) => uuid));
+    const gone = vanished
+      .filter(({ gpu: { uuid } }) => !names.has(uuid))
+      .map((each) => ({ ...each, reading: unknown(each.reading) }));
+    this.#found = [...listed, ...gone].slice(0, MAX_KNOWN).toSorted(byPlace);
     this.#unread = reading.unread;
     this.#driver = reading.driver;
     this.#failure = null;
@@ -212,6 +217,7 @@ class MachineWatch implements GpuSource {
     const before = this.#holds.get(of);
     // Until its retry, whatever else it reports.
     if (before && now < before.sinceMs + pauseMs(before.times)) return;
+    if (!before && this.#holds.size >= MAX_KNOWN) return;
     before?.timer.cancel();
     const times = before ? before.times + 1 : 1;
     const timer = clock.after(pauseMs(times), () => this.#tryAgain());

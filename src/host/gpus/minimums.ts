@@ -11,6 +11,8 @@ export type Minimum = {
 
 /** How many placements are tried. About 20 ms. */
 const MAX_TRIED = 5_000;
+/** The largest replicas, whose places are searched for; the small ones after them take the first place that fits. */
+const MAX_SEARCHED = 500;
 
 /** A GPU that is being filled. */
 type Bin = { readonly gpu: GpuKind; readonly leftBytes: number; readonly projectId: string | null };
@@ -35,7 +37,7 @@ export function withoutPlace(
       pools.map((pool) => pool.map(({ place }) => place)),
     );
   }
-  let bins: readonly Bin[] = gpus.map((gpu) => ({ gpu, leftBytes: gpu.memoryBytes, projectId: null }));
+  const bins: readonly Bin[] = gpus.map((gpu) => ({ gpu, leftBytes: gpu.memoryBytes, projectId: null }));
   let tried = 0;
 
   const placements = function* (one: Minimum, into: readonly Bin[]): Generator<readonly Bin[]> {
@@ -63,6 +65,10 @@ export function withoutPlace(
   const areAllPlaced = (left: readonly Minimum[], from: number, into: readonly Bin[]): boolean => {
     const first = left[from];
     if (!first) return true;
+    if (from === MAX_SEARCHED) {
+      tried = MAX_TRIED;
+      return placedOneByOne(left.slice(from), into).size === 0;
+    }
     for (const next of placements(first, into)) {
       tried += 1;
       if (tried > MAX_TRIED) return false;
@@ -71,17 +77,21 @@ export function withoutPlace(
     return false;
   };
 
+  const placedOneByOne = (left: readonly Minimum[], into: readonly Bin[]): Set<Minimum> => {
+    const without = new Set<Minimum>();
+    for (const one of left) {
+      // Where one of its replicas has no place, neither has the next.
+      const [next] = without.has(one) ? [] : placements(one, into);
+      if (next) into = next;
+      else without.add(one);
+    }
+    return without;
+  };
+
   // The largest first: they have the fewest places.
   const size = ({ wish }: Minimum): number => wish.count * (wish.memoryBytes ?? Number.MAX_SAFE_INTEGER);
   const bySize = ones.toSorted((a, b) => size(b) - size(a));
-  if (areAllPlaced(bySize, 0, bins)) return [];
-  const without = new Set<Minimum>();
-  for (const one of ones) {
-    const [next] = placements(one, bins);
-    if (next) bins = next;
-    else without.add(one);
-  }
-  return [...without];
+  return areAllPlaced(bySize, 0, bins) ? [] : [...placedOneByOne(ones, bins)];
 }
 
 function filled({ projectId, wish }: Minimum, bin: Bin): Bin {

@@ -69,9 +69,16 @@ const gpu = z.object({
 const seen = z.object({
   id: z.int().min(0),
   driver: z.string().max(80).nullable(),
-  gpus: z.array(gpu).max(64),
+  gpus: z.array(gpu).max(64).refine(areDifferent),
   unread: z.array(z.string().max(300)).max(64),
 });
+/** Otherwise one GPU would be granted twice. */
+function areDifferent(gpus: readonly z.output<typeof gpu>[]): boolean {
+  const uuids = gpus.flatMap((each) => [each.uuid, ...(each.instances ?? []).map((one) => one.uuid)]);
+  const files = gpus.flatMap(({ minor: number }) => number ?? []);
+  return new Set(uuids).size === uuids.length && new Set(files).size === files.length;
+}
+
 const message = z.union([
   z.strictObject({ seen }),
   z.strictObject({ failed: z.string().max(300) }),
@@ -199,7 +206,7 @@ export class Reader {
   #report({ uuid: of, code, is_fatal: isFatal }: { uuid: string; code: number; is_fatal: boolean }): void {
     if (isFatal) this.#hears.xid(of, code);
     // The recovery action has changed: a reading shows it.
-    else void this.look();
+    else if (this.#waiting.length === 0) void this.look();
   }
 
   /** It has failed. */

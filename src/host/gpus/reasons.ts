@@ -54,13 +54,18 @@ export function whatItAwaits(view: BrokerView, waiting: Waiting): string {
 
   const reasons: string[] = [];
   const held = new Set(taken.flatMap((room) => [...room.held]));
-  for (const [state, those] of Map.groupBy(held, (one) => stateOf(one, view)))
-    reasons.push(`${appsOf(those, waiting, "is", "are")} ${state}`);
+  const running = Map.groupBy(
+    view.held.filter(({ isEnding }) => !isEnding),
+    ({ tenant }) => tenant,
+  );
+  const states = Map.groupBy(held, (one) => stateOf(one, running.get(one.tenant) ?? [], view));
+  for (const [state, those] of states) reasons.push(`${appsOf(those, waiting, "is", "are")} ${state}`);
   const outside = Math.max(0, ...taken.map(({ outsideBytes }) => outsideBytes));
   if (outside >= 1e9) reasons.push(`${gb(outside)} are used outside Millrace`);
   for (const { gpu } of matching) if (gpu.fault !== null) reasons.push(`GPU ${gpu.index} is out of service`);
   const earlier = view.waiting.slice(0, Math.max(0, view.waiting.indexOf(waiting)));
-  const before = earlier.filter((other) =>
+  // One for each app: thousands of its replicas may wait.
+  const before = [...new Map(earlier.map((other) => [other.tenant, other])).values()].filter((other) =>
     poolsFor(other.wish, working, view.matches)
       .flat()
       .some((room) => working.includes(room)),
@@ -84,10 +89,9 @@ function wanted(wish: GpuWish, free: number, availableBytes: number): string {
 }
 
 /** Why it is not evicted. */
-function stateOf(held: Held, view: BrokerView): string {
+function stateOf(held: Held, siblings: readonly Held[], view: BrokerView): string {
   if (held.isEnding) return "being stopped";
   if (held.idleSinceMs === null) return "in use";
-  const siblings = view.held.filter(({ tenant, isEnding }) => tenant === held.tenant && !isEnding);
   if (siblings.length <= (view.minimums.get(held.tenant) ?? 0)) return "kept by min_replicas";
   const lastMs = Math.max(...siblings.map(({ grantedMs }) => grantedMs));
   return lastMs + view.holdMs > view.nowMs ? "just started" : "idle";

@@ -62,6 +62,10 @@ const MEMORY = /^(\d{1,4})GI?B?$/;
 const PROFILE = /\b(?:\d{1,2}c\.)?\d{1,2}g\.\d{1,4}gb(?:\+[a-z0-9.]{1,16})*/i;
 const MAX_MODEL_CHARS = 64;
 
+/** Whether names match: while replicas wait, the same ones are compared over and over. */
+const answers = new Map<string, boolean>();
+const MAX_ANSWERS = 10_000;
+
 type Words = {
   readonly model: string;
   /** Of a MIG instance, such as `1g.10gb`. */
@@ -96,6 +100,16 @@ export function modelOf(name: string, profile: string | null = null): string {
  * `H100-1g.10gb`. `ANY` matches each, and otherwise an instance of a GPU does not match the whole GPU's name.
  */
 export function matches(asked: string, gpu: GpuKind): boolean {
+  const question = `${asked}\n${gpu.model}\n${gpu.memoryBytes}`;
+  const known = answers.get(question);
+  if (known !== undefined) return known;
+  if (answers.size >= MAX_ANSWERS) answers.clear();
+  const answer = compare(asked, gpu);
+  answers.set(question, answer);
+  return answer;
+}
+
+function compare(asked: string, gpu: GpuKind): boolean {
   const text = asked.trim().toUpperCase();
   if (text === "ANY") return true;
   const [first = "", ...rest] = text.split(/[^A-Z0-9.+]+/).filter((word) => word !== "" && word !== "NVIDIA");

@@ -313,7 +313,20 @@ describe("a stand-in for the driver", () => {
       { seen: { ...reading, gpus: [{ ...gpu, ...numbers, uuid: "GPU-../0" }] } },
       { seen: { ...reading, gpus: [{ ...gpu, ...numbers, minor: "0 /etc" }] } },
       { seen: { ...reading, gpus: [{ ...gpu, ...numbers, used_bytes: -1 }] } },
-      { seen: { ...reading, gpus: Array.from({ length: 65 }, () => ({ ...gpu, ...numbers })) } },
+      {
+        seen: {
+          ...reading,
+          gpus: Array.from({ length: 65 }, (_, minor) => ({
+            ...gpu,
+            ...numbers,
+            uuid: `GPU-${minor}`,
+            minor,
+          })),
+        },
+      },
+      // Each of these would be one GPU that is granted twice.
+      { seen: { ...reading, gpus: [0, 1].map((minor) => ({ ...gpu, ...numbers, minor })) } },
+      { seen: { ...reading, gpus: [0, 1].map((index) => ({ ...gpu, ...numbers, uuid: `GPU-${index}` })) } },
     ];
     for (const [place, said] of readings.entries()) {
       const found = await driver.open({ kind: "all" }, {}, driver.saying(said));

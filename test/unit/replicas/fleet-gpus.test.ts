@@ -84,6 +84,7 @@ verifies("gpu.queue", "a call waits for a GPU as long as for a busy replica, the
   const site = await PoolByHand.open({ maxQueueSeconds: 10 });
   site.seats.gpu = new Promise(() => {});
   const made = site.submit();
+  const others = Array.from({ length: 20 }, () => site.submit());
   site.clock.advance(9_000);
   expect(made.outcome).toBeNull();
   site.clock.advance(1_010);
@@ -92,6 +93,9 @@ verifies("gpu.queue", "a call waits for a GPU as long as for a busy replica, the
     code: "no_gpu_free",
     message: "The call waited too long for a GPU: H100 is in use.",
   });
+  expect(others.map(({ outcome }) => outcome?.kind)).toEqual(others.map(() => "refused"));
+  // It takes long to find out.
+  expect(site.replica(0).obstacleLooks).toBe(1);
   expect(site.replica(0).kills).toBe(1);
 });
 

@@ -43,6 +43,7 @@ export class HandReplica implements Started {
   uses: Usage | null = null;
   /** How often somebody wanted to know that. */
   usageLooks = 0;
+  obstacleLooks = 0;
   /** What it was told: the frame's name and the call's id on the wire. */
   readonly told: `${FrameName} ${number}`[] = [];
   readonly #address: string;
@@ -118,6 +119,7 @@ export class HandReplica implements Started {
   }
 
   obstacle(): string | null {
+    this.obstacleLooks += 1;
     return this.granted ? "H100 is in use" : null;
   }
 

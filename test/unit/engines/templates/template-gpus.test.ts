@@ -125,16 +125,27 @@ verifies("gpu.template", "a replica whose GPU was found after the import has ano
   expect(told.filter((each) => each.includes("nvidia2"))).toEqual([]);
 });
 
-verifies("gpu.template", "a start that is given up before its GPU can be seen forks nothing", async () => {
-  const { line, told, ready, hears, shown } = playedLine();
-  const first = line.start(replica(0));
-  ready();
-  await hears("shows /dev/nvidia0");
-  first.kill();
-  expect(await first.exited).toMatchObject({ detail: "stopped before it started" });
-  await shown();
-  expect(told).toEqual(["shows /dev/nvidia0"]);
-});
+verifies(
+  "gpu.template",
+  "a start that is given up before its GPU can be seen forks nothing, and its GPU is hidden again",
+  async () => {
+    const { line, told, ready, hears, shown } = playedLine();
+    const first = line.start(replica(0));
+    ready();
+    await hears("shows /dev/nvidia0");
+    first.kill();
+    expect(await first.exited).toMatchObject({ detail: "stopped before it started" });
+    let isGone = false;
+    void first.gone?.then(() => (isGone = true));
+    await shown();
+    await hears("shows nothing");
+    expect(isGone).toBe(false);
+    await shown();
+    // The template, which lives on, does not keep it.
+    await first.gone;
+    expect(told).toEqual(["shows /dev/nvidia0", "shows nothing"]);
+  },
+);
 
 verifies(
   "gpu.template",
@@ -151,5 +162,20 @@ verifies(
     expect([told, isGone]).toEqual([["killed", "r-1 goes elsewhere"], false]);
     exit({ detail: "killed by SIGKILL", initFailure: null });
     await first.gone;
+  },
+);
+
+verifies(
+  "gpu.template",
+  "a replica that gets its GPU when its template is gone starts elsewhere",
+  async () => {
+    const { line, told, ready, hears } = playedLine();
+    const first = line.start(replica(0));
+    ready();
+    await hears("shows /dev/nvidia0");
+    first.kill();
+    line.detach();
+    line.start(replica(1));
+    expect(told).toContain("r-1 goes elsewhere");
   },
 );
