@@ -122,6 +122,14 @@ verifies("gpu.template", "a start that is given up before its GPU can be seen fo
   expect(told).toEqual(["shows /dev/nvidia0"]);
 });
 
+verifies("gpu.template", "a replica that gets its GPUs after its template has ended starts elsewhere", () => {
+  const { line, told } = playedLine();
+  line.start(replica(0)).kill();
+  expect(told).toEqual(["killed"]);
+  line.start(replica(1));
+  expect(told).toEqual(["killed", "r-1 goes elsewhere"]);
+});
+
 verifies(
   "gpu.template",
   "an import with the GPUs of a replica that is given up ends, and they are held until then",
