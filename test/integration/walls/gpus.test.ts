@@ -333,7 +333,7 @@ for (const level of ["userns", "uid"] as const)
       {
         onLog: ({ text }: { text: string }) => process.stderr.write(`${text}\n`),
         onError: () => {},
-      } as never,
+      },
     );
     made = new Template(started, systemClock, {
       onReady: (mayFork) => forks.resolve(mayFork),
