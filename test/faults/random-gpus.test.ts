@@ -1,10 +1,11 @@
 import { expect } from "vitest";
 import { faultDice } from "../support/dice.ts";
 import { GpuStorm } from "../support/gpus/gpu-storm.ts";
+import { requireOffered } from "../support/walls/walled.ts";
 import { verifies } from "../verifies.ts";
 
 /** How many things happen. A thousand take some minutes. */
-const STEPS = Number(process.env["MILLRACE_GPU_STEPS"] ?? 300);
+const STEPS = Number(process.env["MILLRACE_GPU_STEPS"] ?? 200);
 /** After so many, everything that waits has to end. */
 const ROUND = 50;
 /** For a step that waits for the deploy of an app on a busy machine. */
@@ -33,6 +34,9 @@ verifies(
 verifies(
   ["gpu.safe", "gpu.live", "gpu.template", "gpu.deadlock"],
   "the same behind walls, where replicas are forks, and where templates and keepers are killed too",
-  () => goThrough("userns"),
+  async (context) => {
+    await requireOffered("userns", context);
+    await goThrough("userns");
+  },
   600_000 + STEPS * STEP_MS,
 );

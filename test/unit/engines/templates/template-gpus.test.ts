@@ -4,14 +4,14 @@ import { expect } from "vitest";
 import type { Exit, ReplicaStart } from "../../../../src/engines/engine.ts";
 import { IdleTemplates, TemplateLine } from "../../../../src/engines/templates/template-line.ts";
 import { HandClock } from "../../../support/clocks.ts";
-import { playedGpu } from "../../../support/played-gpus.ts";
+import { madeGpu } from "../../../support/gpus/played-gpus.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** A replica with the GPU of that number. */
 function replica(index: number): ReplicaStart {
   const nodes = [`/dev/nvidia${index}`];
-  const gpu = { ...playedGpu(index), nodes };
+  const gpu = madeGpu(index, { nodes });
   const gpus = {
     grant: { gpus: [gpu], memoryBytes: null },
     all: nodes,
