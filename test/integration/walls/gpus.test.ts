@@ -360,7 +360,7 @@ for (const level of ["userns", "uid"] as const)
       true,
     ]);
     expect(await forked({ nodes: BOTH, variables: variables("0,1") })).toEqual([all, all, "0,1", true]);
-    expect(await forked(null)).toEqual([all, ["/dev/null"], null, true]);
+    expect(await forked(null)).toEqual([all, ["/dev/null"], "", true]);
     // What the seat does not show, no fork can open.
     await started.showGpus?.([SECOND]);
     const both = { nodes: BOTH, variables: variables("0,1") };
