@@ -14,6 +14,13 @@ export function childrenOf(pid: number): number[] {
   }
 }
 
+/** All processes below a process that live. */
+export function descendantsOf(pid: number): number[] {
+  return childrenOf(pid)
+    .filter(isAlive)
+    .flatMap((child) => [child, ...descendantsOf(child)]);
+}
+
 /** The process group a process is in, 0 when it is gone. */
 export function groupOf(pid: number): number {
   return Number(statOf(pid)[2] ?? 0);

@@ -123,7 +123,9 @@ export class TemplateLine {
     this.#idle.remove(this);
     const { started, waiting } = this.#prepare(replica);
     if (this.#phase === "forking") this.#prepareFork(waiting);
-    else this.#waiting.push(waiting);
+    else if (this.#phase === "importing") this.#waiting.push(waiting);
+    // The template has ended while the replica waited for its GPUs.
+    else waiting.begin(this.#events.elsewhere(replica));
     return started;
   }
 

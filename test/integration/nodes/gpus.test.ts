@@ -26,7 +26,10 @@ verifies(
     const told = new ToldGpus();
     const gpu = SAMPLE_GPUS[0]!.uuid;
     const held = { gpu, app: "hello", projectId: "p-1", replicaId: "replica-1", memoryBytes: 20e9 };
-    let said: NodeGpus = nodeGpus({ ...told, grants: () => [held, { ...held, memoryBytes: null }] });
+    let said: NodeGpus = nodeGpus({
+      source: told.source,
+      grants: () => [held, { ...held, memoryBytes: null }],
+    });
     const own = answering({
       owners: { lookAfter: refuse },
       warm: refuse,

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { onTestFinished } from "vitest";
 import { storageFolder } from "../../../src/host/data-folders.ts";
@@ -8,6 +8,7 @@ import { asOwner } from "../as-owner.ts";
 import { DeployClient } from "../deploy-client.ts";
 import type { Roll } from "../dice.ts";
 import { explains } from "../explain.ts";
+import { descendantsOf } from "../process-tree.ts";
 import { secondProject } from "../second-project.ts";
 import { type TestService, testService } from "../service.ts";
 import { until } from "../until.ts";
@@ -45,7 +46,7 @@ type StormApp = (typeof APPS)[number] | typeof ALL;
  * The replicas' own book: each writes down what it was granted of which GPU, in a file that it keeps locked until the
  * kernel has ended it, and adds up what others that live have of the same GPU.
  */
-const main = (ledger: string | null, projectId: string, app: string, version: string): string => `
+const main = (ledger: string, projectId: string, app: string, version: string): string => `
 import fcntl, json, os, time
 
 LEDGER = ${JSON.stringify(ledger)} or os.path.join(os.environ["PERSISTENT_STORAGE"], "ledger")
@@ -93,6 +94,14 @@ def run(ms: int = 0):
 type Ended = { readonly status: number; readonly code: string | null; readonly text: string };
 type Counts = Record<"call" | "abandon" | "kill" | "deploy" | "scale" | "fail" | "crowd", number>;
 
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
 /** A service with fake GPUs and real replicas, to which anything happens. */
 export class GpuStorm {
   readonly gpus: FakeGpus;
@@ -105,6 +114,8 @@ export class GpuStorm {
   readonly #roll: Roll;
   readonly #places: ReadonlyMap<boolean, { readonly projectId: string; readonly token: string }>;
   readonly #calls = new Map<Promise<void>, string>();
+  /** Callers that go away without an answer, and in which step. */
+  #leaving: readonly { readonly step: number; readonly leave: () => void }[] = [];
   readonly #deploys = new Map<string, Promise<void>>();
   readonly #minimums = new Map<string, number>();
   /** When a replica of an app was killed last, in steps. */
@@ -134,7 +145,8 @@ export class GpuStorm {
           path.join(storageFolder(projectId, test.settings.dataDir), "ledger"),
         )
       : [path.join(test.directory, "ledger")];
-    for (const ledger of this.#ledgers) mkdirSync(ledger, { recursive: true });
+    // Behind walls it has to belong to the user of the apps.
+    if (!this.#hasWalls) for (const ledger of this.#ledgers) mkdirSync(ledger);
   }
 
   static async open(roll: Roll, isolation: "none" | "userns"): Promise<GpuStorm> {
@@ -143,12 +155,15 @@ export class GpuStorm {
     const storm = new GpuStorm(test, roll, await secondProject(test, "p-theirs"), gpus);
     onTestFinished(explains(() => storm.#told()));
     for (const app of [...APPS, ALL]) await storm.#deploy(app, "0", false);
+    await storm.#look();
     return storm;
   }
 
   /** Has one thing happen, and looks whether everything is right. */
   async step(): Promise<void> {
     this.#step += 1;
+    for (const { step, leave } of this.#leaving) if (step <= this.#step) leave();
+    this.#leaving = this.#leaving.filter(({ step }) => step > this.#step);
     const chance = this.#roll(100);
     if (chance < 55) this.#call(this.#any(APPS), Math.floor(this.#roll(120)), false);
     else if (chance < 60) this.#call(this.#any(APPS), 0, true);
@@ -192,7 +207,7 @@ export class GpuStorm {
     this.evictions = this.#test.logs.filter(({ text }) => text.includes("was evicted for")).length;
   }
 
-  /** Calls an app; a caller that abandons it goes away a moment later. */
+  /** Calls an app; a caller that abandons it goes away some steps later. */
   #call(app: StormApp, ms: number, isAbandoned: boolean): void {
     this.done[isAbandoned ? "abandon" : "call"] += 1;
     const from = this.#step;
@@ -220,7 +235,10 @@ export class GpuStorm {
     };
     const call: Promise<void> = judged().finally(() => this.#calls.delete(call));
     this.#calls.set(call, `a call of ${app.name} since step ${from}`);
-    if (isAbandoned) setTimeout(() => leaving.abort(), this.#roll(100));
+    if (isAbandoned) {
+      const step = from + 1 + Math.floor(this.#roll(4));
+      this.#leaving = [...this.#leaving, { step, leave: () => leaving.abort() }];
+    }
   }
 
   /** A call may only fail because its replica, or one that was starting for it, was killed. */
@@ -236,18 +254,18 @@ export class GpuStorm {
   /** Kills a replica; behind walls, where ids are others, any process of an app: templates and their keepers too. */
   #kill(): void {
     if (this.#hasWalls) {
-      const processes = descendants(process.pid).filter(({ command }) => command.includes("python"));
+      const processes = descendantsOf(process.pid);
       if (processes.length === 0) return;
       for (const { name } of APPS) this.#killed.set(name, this.#step);
       this.done.kill += 1;
-      kill(this.#any(processes).pid);
+      kill(this.#any(processes));
       return;
     }
     const [ledger = ""] = this.#ledgers;
     const entries = readdirSync(ledger, { recursive: true, withFileTypes: true });
     const files = entries.filter((entry) => entry.isFile() && /^\d+$/.test(entry.name));
     // An id in the book may be that of another process by now.
-    const ours = new Set(descendants(process.pid).map(({ pid }) => pid));
+    const ours = new Set(descendantsOf(process.pid));
     const living = files.filter(({ name }) => ours.has(Number(name)));
     if (living.length === 0) return;
     const chosen = this.#any(living);
@@ -278,7 +296,7 @@ export class GpuStorm {
     const toml = `[hardware]\n${hardware}\n[scaling]\n${scaling}\n`;
     const code = isBroken
       ? "1 / 0\n"
-      : main(this.#hasWalls ? null : (this.#ledgers[0] ?? null), place.projectId, name, version);
+      : main(this.#hasWalls ? "" : (this.#ledgers[0] ?? ""), place.projectId, name, version);
     const zip = await zipOf({ "main.py": code, "millrace.toml": toml });
     const { status, buildId } = await client.deploy(zip, { cerebrium_toml: toml });
     if (status === (isBroken ? "init_failure" : "success")) return;
@@ -336,7 +354,7 @@ export class GpuStorm {
       if (more.length + 1 !== Number(count)) this.#wrong(`${id} of ${app?.name} has ${more.length + 1} GPUs`);
       if (more.some(({ model }) => model !== grant?.model)) this.#wrong(`${id} has GPUs of several models`);
     }
-    for (const ledger of this.#ledgers)
+    for (const ledger of this.#ledgers.filter((each) => existsSync(each)))
       for (const name of readdirSync(ledger).filter((each) => each.endsWith(".twice")))
         this.#wrong(`granted twice: ${readFileSync(path.join(ledger, name), "utf8")}`);
     if (this.faults.length > 0) throw new Error(`in step ${this.#step}: ${this.faults.join("\n")}`);

@@ -1,10 +1,10 @@
 import { expect } from "vitest";
 import { gpuOptions } from "../../../src/host/containers/start-container.ts";
 import { gpuVariables } from "../../../src/host/gpus/variables.ts";
-import { playedGpu } from "../../support/played-gpus.ts";
+import { madeGpu } from "../../support/gpus/played-gpus.ts";
 import { verifies } from "../../verifies.ts";
 
-const [first, third] = [playedGpu(0, "H100", 80e9), playedGpu(2, "H100", 79e9)];
+const [first, third] = [madeGpu(0), madeGpu(2, { memoryBytes: 79e9 })];
 
 verifies(
   "gpu.variables",

@@ -4,14 +4,14 @@ import { expect } from "vitest";
 import type { Exit, ReplicaStart } from "../../../../src/engines/engine.ts";
 import { IdleTemplates, TemplateLine } from "../../../../src/engines/templates/template-line.ts";
 import { HandClock } from "../../../support/clocks.ts";
-import { playedGpu } from "../../../support/played-gpus.ts";
+import { madeGpu } from "../../../support/gpus/played-gpus.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
 
 /** A replica with the GPU of that number. */
 function replica(index: number): ReplicaStart {
   const nodes = [`/dev/nvidia${index}`];
-  const gpu = { ...playedGpu(index), nodes };
+  const gpu = madeGpu(index, { nodes });
   const gpus = {
     grant: { gpus: [gpu], memoryBytes: null },
     all: ["/dev/nvidia0", "/dev/nvidia1"],
@@ -123,6 +123,14 @@ verifies("gpu.template", "a replica whose GPU was found after the import has ano
   says({ exited: { id: "r-0", code: 0 } });
   await hears("killed");
   expect(told.filter((each) => each.includes("nvidia2"))).toEqual([]);
+});
+
+verifies("gpu.template", "a replica that gets its GPUs after its template has ended starts elsewhere", () => {
+  const { line, told } = playedLine();
+  line.start(replica(0)).kill();
+  expect(told).toEqual(["killed"]);
+  line.start(replica(1));
+  expect(told).toEqual(["killed", "r-1 goes elsewhere"]);
 });
 
 verifies(
