@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { type Claim, GpuBroker } from "../../../../src/host/gpus/broker.ts";
-import { withoutPlace } from "../../../../src/host/gpus/minimums.ts";
 import { createLog } from "../../../../src/kit/log.ts";
 import type { Gpu } from "../../../../src/model/gpu.ts";
 import { HandClock } from "../../../support/clocks.ts";
@@ -16,12 +15,7 @@ import {
 } from "../../../support/gpus/played-gpus.ts";
 import { verifies } from "../../../verifies.ts";
 
-type Options = {
-  matches?: typeof matches;
-  holdMs?: number;
-  sharesAcrossProjects?: boolean;
-  onExcess?: (claim: Claim) => void;
-};
+type Options = { holdMs?: number; sharesAcrossProjects?: boolean; onExcess?: (claim: Claim) => void };
 
 function site(gpus: readonly Gpu[] = [madeGpu(0)], options: Options = {}) {
   const source = new PlayedGpus(gpus);
@@ -504,48 +498,6 @@ verifies("gpu.minimums", "minimums that cannot all fit are named, the last ones 
   expect(without(minimum("a", 0), minimum("b", null, 3))).toEqual(["b"]);
   // In this order the fullest GPU is not the right one.
   expect(without(minimum("a", 20), minimum("b", 20), minimum("c", 60), minimum("d", 60))).toEqual([]);
-});
-
-verifies("gpu.order", "thousands of replicas of one app that wait are compared as one", async () => {
-  let compared = 0;
-  const counting: typeof matches = (asked, gpu) => {
-    compared += 1;
-    return matches(asked, gpu);
-  };
-  const { app, pass, end } = site([madeGpu(0)], { matches: counting });
-  const holder = app("one").start(wishFor(null));
-  await quiet();
-  const [wish, two] = [wishFor(null), app("two")];
-  const waiting = Array.from({ length: 2_000 }, () => two.start(wish));
-  await quiet();
-  compared = 0;
-  await pass(100);
-  expect(waiting.map(({ claim }) => claim.obstacle())).toEqual(
-    waiting.map(() => "GPUs: 1 of any model is wanted, none is free; app one is in use"),
-  );
-  expect(compared).toBeGreaterThan(0);
-  expect(compared).toBeLessThan(20);
-  await end(holder);
-  expect(waiting.map(({ grant }) => grant !== null)).toEqual(waiting.map((_, place) => place === 0));
-});
-
-verifies("gpu.minimums", "thousands of small replicas and long lists of models are compared at once", () => {
-  const gpus = Array.from({ length: 8 }, (_, index) => madeGpu(index));
-  const models = [...Array.from({ length: 31 }, (_, index) => `X${index}`), "H100"];
-  let compared = 0;
-  const counting: typeof matches = (asked, gpu) => {
-    compared += 1;
-    return matches(asked, gpu);
-  };
-  const rules = { sharesAcrossProjects: false, matches: counting };
-  const minimum = (app: string, gb: number, replicas = 2_000) => {
-    return { app, projectId: "p-one", wish: wishFor(gb, models), replicas };
-  };
-  const small = ["a", "b", "c"].map((app) => minimum(app, 0.1));
-  expect(withoutPlace(small, gpus, rules)).toEqual([]);
-  const tooMany = [minimum("large", 60, 8), ...small];
-  expect(withoutPlace(tooMany, gpus, rules).map(({ app }) => app)).toEqual(["a", "b", "c"]);
-  expect(compared).toBeLessThanOrEqual(7 * models.length * gpus.length);
 });
 
 test("the end of the broker gives up what waits, and leaves no timer or listener", async () => {
