@@ -1,10 +1,11 @@
 import { type Clock, pause, type Timer, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import type { Gpu, GpuGrant, GpuReading, GpuWish, MachineGpus } from "../../model/gpu.ts";
+import type { Gpu, GpuGrant, GpuReading, GpuWish } from "../../model/gpu.ts";
 import { readStat } from "../processes.ts";
 import { decide } from "./decide.ts";
 import { type Minimum, withoutPlace } from "./minimums.ts";
-import { whatItAwaits, whyNever } from "./reasons.ts";
+import { asSeenBy, whatItAwaits, whyNever } from "./reasons.ts";
+import type { GpuSource } from "./source.ts";
 import {
   type BrokerView,
   type Held,
@@ -53,21 +54,13 @@ export type GpuUse = {
   readonly usedBytes: number | null;
 };
 
-type Source = {
-  current(): MachineGpus;
-  readings(): readonly GpuReading[];
-  look(): Promise<void>;
-  onChange(listener: () => void): () => void;
-};
-
 export type BrokerParts = {
-  readonly source: Source;
+  readonly source: Pick<GpuSource, "current" | "readings" | "look" | "onChange">;
   readonly matches: Matches;
   readonly clock: Clock;
   readonly log: Log;
   /** An app that was just granted a GPU is not evicted for so long. */
   readonly holdMs?: number;
-  /** Whether apps of several projects may be on one GPU, whose memory is not cleared between them. */
   readonly sharesAcrossProjects?: boolean;
   /** The process above one; null if there is none with that id. */
   readonly parentOf?: (pid: number) => number | null;
@@ -83,7 +76,6 @@ const FIRST_LOOK_MS = 100;
 const LONGEST_LOOK_MS = 1_000;
 /** Between two looks while memory is given back. The driver takes some 10 ms after the end of a process. */
 const FIRST_SETTLE_MS = 20;
-const LONGEST_SETTLE_MS = 1_000;
 /** After that, memory counts as free if the processes are gone. */
 const SETTLED_MS = 10_000;
 /** Of one look at a driver that hangs. */
@@ -267,7 +259,7 @@ export class GpuBroker {
     const { signal } = this.#closing;
     const startMs = clock.monotonic();
     let isWarned = false;
-    for (let waitMs = FIRST_SETTLE_MS; !signal.aborted; waitMs = Math.min(2 * waitMs, LONGEST_SETTLE_MS)) {
+    for (let waitMs = FIRST_SETTLE_MS; !signal.aborted; waitMs = Math.min(2 * waitMs, LONGEST_LOOK_MS)) {
       const hasLooked = await this.#look();
       const hasProcesses = hasLooked && this.#hasProcesses(entry);
       if (hasLooked && !hasProcesses && this.#isSeenFree(entry, outside)) return;
@@ -505,9 +497,4 @@ function roomsOf(grant: GpuGrant | null, view: BrokerView): Room[] {
   return view.gpus
     .filter(({ uuid, fault }) => uuids.has(uuid) && fault === null)
     .map((gpu) => new Room(gpu, view));
-}
-
-/** An app as people of another one may know of it: those of other projects have no names. */
-function asSeenBy(one: Tenant, other: Tenant): string {
-  return one.projectId === other.projectId ? `app ${other.app}` : "an app of another project";
 }

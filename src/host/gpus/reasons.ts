@@ -120,3 +120,10 @@ function namesOf({ models }: GpuWish): string {
 function gb(bytes: number): string {
   return `${Math.round(bytes / 1e8) / 10} GB`;
 }
+
+type Named = { readonly app: string; readonly projectId: string };
+
+/** An app as people of another one may know of it: those of other projects have no names. */
+export function asSeenBy(one: Named, other: Named): string {
+  return one.projectId === other.projectId ? `app ${other.app}` : "an app of another project";
+}

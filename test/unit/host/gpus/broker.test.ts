@@ -183,21 +183,6 @@ verifies("gpu.evict.idle", "the longest idle are evicted, and no more than neede
   expect(large.grant).toBeNull();
 });
 
-verifies(
-  "gpu.evict.idle",
-  "people of the app that was evicted are not told of an app of another project",
-  async () => {
-    const { app } = site();
-    const one = app("one");
-    one.becomesIdle(one.start(wishFor(80)));
-    await quiet();
-    const other = app("secret", "p-2");
-    other.start(wishFor(80));
-    await quiet();
-    expect(one.evictedFor).toEqual(["an app of another project"]);
-  },
-);
-
 verifies("gpu.evict.never", "never a busy one, one of the minimum, or one of the same app", async () => {
   const { app, pass } = site();
   const kept = app("kept");

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { decide } from "../../../../src/host/gpus/decide.ts";
+import { asSeenBy } from "../../../../src/host/gpus/reasons.ts";
 import { type BrokerView, type Held, remembering } from "../../../../src/host/gpus/room.ts";
 import type { Gpu } from "../../../../src/model/gpu.ts";
 import { GB, madeGpu, matches, wishFor } from "../../../support/gpus/played-gpus.ts";
@@ -140,3 +141,13 @@ test("a name is compared once with each model and size of memory", () => {
     expect([compare("H100", gpu), compare("L4", gpu)]).toEqual([true, false]);
   expect(asked).toEqual(["H100 H100", "L4 H100", "H100 H100", "L4 H100"]);
 });
+
+verifies(
+  "gpu.evict.idle",
+  "people of the app that was evicted are not told of an app of another project",
+  () => {
+    const own = { app: "chat", projectId: "p-one" };
+    expect(asSeenBy(own, { app: "voice", projectId: "p-one" })).toBe("app voice");
+    expect(asSeenBy(own, { app: "secret", projectId: "p-two" })).toBe("an app of another project");
+  },
+);
