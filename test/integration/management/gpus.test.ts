@@ -84,12 +84,18 @@ verifies(
     expect(third).toMatchObject({ fault: LOST });
     expect(fourth).toMatchObject({ model: "L40S", usedBytes: 1e9, celsius: null });
 
-    expect(hello.gpus).toEqual([{ uuid: gpu!.uuid, model: "H100", memoryBytes: 20e9 }]);
+    expect(hello.gpus).toMatchObject([
+      { uuid: gpu!.uuid, model: "H100", memoryBytes: 20e9, usedBytes: 52e9 },
+    ]);
     const { uuid } = fourth;
-    expect((await replicaOf("whole")).gpus).toEqual([{ uuid, model: "L40S", memoryBytes: null }]);
+    expect((await replicaOf("whole")).gpus).toMatchObject([
+      { uuid, model: "L40S", memoryBytes: null, usedBytes: 1e9 },
+    ]);
     const { machine } = told;
     told.machine = { ...machine, gpus: machine.gpus.slice(0, 3) };
-    expect((await replicaOf("whole")).gpus).toEqual([{ uuid, model: null, memoryBytes: null }]);
+    expect((await replicaOf("whole")).gpus).toEqual([
+      { uuid, model: null, memoryBytes: null, totalBytes: null, usedBytes: 1e9 },
+    ]);
     told.machine = machine;
   },
 );
