@@ -48,12 +48,12 @@ def run(prompt: str = "the", length: int = 20):
 def where():
     """What this replica computes on, and its share of the memory of each of its GPUs."""
     name = torch.cuda.get_device_name(0) if device == "cuda" else "CPU"
-    return {"device": name, "gpu_memory_bytes": int(os.environ.get("MILLRACE_GPU_MEMORY", 0)) or None}
+    return {"device": name, "gpu_memory_bytes": int(os.environ.get("MILLRACE_GPU_MEMORY", "0")) or None}
 
 
 def _keep_to_share():
     """PyTorch raises an error instead of taking more memory than the replica was granted."""
-    share = int(os.environ.get("MILLRACE_GPU_MEMORY", 0))
+    share = int(os.environ.get("MILLRACE_GPU_MEMORY", "0"))
     total = torch.cuda.get_device_properties(0).total_memory
     if CONTEXT_BYTES < share < total:
         torch.cuda.set_per_process_memory_fraction((share - CONTEXT_BYTES) / total)
