@@ -31,7 +31,7 @@ export type Plan = {
 };
 
 /** GPUs by their device files, such as `/dev/nvidia0`. */
-export type SeatGpus = {
+type SeatGpus = {
   /** All that the seat may ever be granted. */
   readonly all: readonly string[];
   readonly granted: readonly string[];

@@ -337,7 +337,7 @@ async function templateOf(main: string, level: "userns" | "uid") {
     {
       onLog: ({ text }: { text: string }) => process.stderr.write(`${text}\n`),
       onError: () => {},
-    } as never,
+    },
   );
   made = new Template(started, systemClock, {
     onReady: (mayFork) => forks.resolve(mayFork),
