@@ -45,7 +45,7 @@ def _with_common(nodes: Sequence[str]) -> list[str]:
 
 
 def keep_to(gpus: Gpus) -> None:
-    """Keeps this process and all it starts from the GPUs of its seat that are not granted. Raises OSError on failure."""
+    """Keeps this process and all it starts from GPUs of its seat that are not granted. Raises OSError on failure."""
     from . import landlock
 
     closed = gpus.closed()
