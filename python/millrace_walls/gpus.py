@@ -45,7 +45,7 @@ def _with_common(nodes: Sequence[str]) -> list[str]:
 
 
 def keep_to(gpus: Gpus) -> None:
-    """Keeps this process and all it starts from those GPUs of its seat that are not granted. Raises OSError on failure."""
+    """Keeps this process and all it starts from GPUs of its seat that are not granted. Raises OSError on failure."""
     from . import landlock
 
     closed = gpus.closed()
@@ -54,8 +54,8 @@ def keep_to(gpus: Gpus) -> None:
 
 
 def reason_against_forks(every: Sequence[str]) -> str | None:
-    """Why the processes of a seat with these GPUs cannot be kept to some of them, or None. Each would count from the
-    first that any of them has, and two would use the same one.
+    """Why forks in a seat with these GPUs cannot be kept to their own, or None. Each would count from the first that
+    any of them has, and two would use the same one.
     """
     from . import landlock
 
