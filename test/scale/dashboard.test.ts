@@ -71,6 +71,11 @@ function requestsOf(page: Page): ReadonlySet<Request> {
   page.on("request", (request) => underWay.add(request));
   page.on("requestfinished", (request) => underWay.delete(request));
   page.on("requestfailed", (request) => underWay.delete(request));
+  // What the page before had asked for may end without a word.
+  page.on("framenavigated", (frame) => {
+    if (frame !== page.mainFrame()) return;
+    for (const request of underWay) if (!request.isNavigationRequest()) underWay.delete(request);
+  });
   return underWay;
 }
 
