@@ -165,9 +165,9 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const images = { containers, baseImage: settings.baseImage };
   const ownership = new Ownership(dataDir);
   const seatHome = () => startSeatHome({ ...settings, ...basics, ownership, node: () => joined.value }, life);
-  const gpusElsewhere = () => joined.value?.gpusElsewhere() ?? [];
+  const gpusOfOtherNodes = () => joined.value?.gpusOfOtherNodes() ?? [];
   const { engine, seats, reached, held, leaveSeats, builds, grants } = await startEngine(
-    { ...options, ...found, ...machine, settings, blobs, home, seatHome, gpusElsewhere, clock },
+    { ...options, ...found, ...machine, settings, blobs, home, seatHome, gpusOfOtherNodes, clock },
     life,
   );
   const gpus = { source: machine.gpus, grants: () => grants?.held() ?? [] };
@@ -196,7 +196,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     limits,
     // Nothing is known here of the GPUs of a cluster.
     ...(settings.engine === "process" && {
-      gpus: { current: () => machine.gpus.current(), elsewhere: gpusElsewhere },
+      gpus: { current: () => machine.gpus.current(), ofOtherNodes: gpusOfOtherNodes },
     }),
   };
   const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
@@ -278,7 +278,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
         liveStatuses: liveStatusesBy(node, catalog),
-        gpus: { ...gpus, ofOthers: async () => (await node?.gpusOfOthers()) ?? [] },
+        gpus: { ...gpus, ofOthers: async () => (await node?.askOthersForGpus()) ?? [] },
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
         wake: () => runs.deliverer.wake(),

@@ -102,7 +102,7 @@ export class Catalog {
   /** Whether the app's calls are served here, as far as is known; not if only another node has GPUs for it. */
   has(projectId: string, appName: string): boolean {
     const traffic = this.#registry.find(projectId, appName);
-    return traffic !== undefined && !this.gpuRoom.isElsewhere(traffic.current.version.config);
+    return traffic !== undefined && !this.gpuRoom.isForAnotherNode(traffic.current.version.config);
   }
 
   /** The GPUs that each replica of an app asks for; null for none, and if it is not served here. */

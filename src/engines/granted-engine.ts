@@ -1,6 +1,5 @@
 import type { Claim, GpuBroker, Tenant } from "../host/gpus/broker.ts";
 import { canServe, onNoNode } from "../host/gpus/reasons.ts";
-import { gpuVariables } from "../host/gpus/variables.ts";
 import type { Gpu, GpuGrant, GpuKind, GpuWish, HeldGpu, MachineGpus } from "../model/gpu.ts";
 import { ended, lackOfGpu, STOPPED } from "./engine.ts";
 import type { Engine, Exit, GpuHandling, ReplicaGpus, Seat, SeatOwner, Tenancy } from "./engine.ts";
@@ -296,5 +295,25 @@ function serverOf(start: Granted<StartedServer>): StartedServer {
       start.noteProcess(start.begun()?.ancestor ?? start.begun()?.pid ?? 0);
       return place;
     },
+  };
+}
+
+/**
+ * What the processes of a replica are told of its GPUs. CUDA counts the GPUs that it can open: from 0 where the others are
+ * hidden, else as the host does. It takes MIG instances by UUID only; programs such as vLLM take other GPUs by number only.
+ */
+export function gpuVariables(
+  { gpus, memoryBytes }: GpuGrant,
+  areOthersHidden: boolean,
+): Readonly<Record<string, string>> {
+  const inOrder = gpus.toSorted((one, other) => one.index - other.index);
+  const uuids = inOrder.map(({ uuid }) => uuid);
+  const numbers = inOrder.map(({ index }, position) => (areOthersHidden ? position : index));
+  const whole = Math.min(...inOrder.map((gpu) => gpu.memoryBytes));
+  return {
+    NVIDIA_VISIBLE_DEVICES: uuids.join(","),
+    CUDA_VISIBLE_DEVICES: (inOrder.some(({ isMig }) => isMig) ? uuids : numbers).join(","),
+    CUDA_DEVICE_ORDER: "PCI_BUS_ID",
+    MILLRACE_GPU_MEMORY: String(memoryBytes ?? whole),
   };
 }

@@ -49,7 +49,7 @@ type EngineParts = Omit<ProcessHost, "ports" | "dataDir" | "python"> & {
   readonly log: Log;
   readonly gpus: GpuSource;
   /** The GPUs of each other node that can take apps. */
-  readonly gpusElsewhere: () => readonly (readonly GpuKind[])[];
+  readonly gpusOfOtherNodes: () => readonly (readonly GpuKind[])[];
   /** Replaces the engine of this machine. */
   readonly engine?: ((host: ProcessHost) => Engine) | undefined;
   /** Replaces the remote place that the settings name. */
@@ -88,7 +88,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
     const inContainers = containerEngine(host, containers, engine(host));
     const onExcess = (claim: Claim): void => engineHere.endForExcess(claim);
     const own = await openBroker(parts, onExcess, life);
-    const gpus = { ...own, others: parts.gpusElsewhere };
+    const gpus = { ...own, others: parts.gpusOfOtherNodes };
     const engineHere = new GrantedEngine(inContainers, gpus);
     const none = { seatStarts, seatWalls: () => null };
     return {

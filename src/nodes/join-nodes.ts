@@ -165,9 +165,9 @@ async function join(parts: JoinParts, life: Lifecycle) {
       return asked.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     },
     /** The GPUs of each other node to which an app can move, as it last told. */
-    gpusElsewhere: (): (readonly GpuKind[])[] =>
+    gpusOfOtherNodes: (): (readonly GpuKind[])[] =>
       roster.takers.filter(({ id }) => id !== ownership.owner).map(({ details: { gpus = [] } }) => gpus),
-    gpusOfOthers: async (): Promise<OtherNodesGpus[]> => {
+    askOthersForGpus: async (): Promise<OtherNodesGpus[]> => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
       const ask = async (node: ServiceNode) => ({
         node,

@@ -20,7 +20,7 @@ export async function checkHost(site: BuildSite): Promise<ImageWish | null> {
   const { customRuntime, hardware } = site.config;
   const hasDockerfile = customRuntime !== null && customRuntime.dockerfilePath !== null;
   if (!hasDockerfile) requireEntrypoint(site);
-  for (const warning of hardwareWarnings(hardware, site.gpus?.current(), site.gpus?.elsewhere?.()))
+  for (const warning of hardwareWarnings(hardware, site.gpus?.current(), site.gpus?.ofOtherNodes?.()))
     site.say(`warning: ${warning}`, "stderr");
   // It says itself what is installed.
   if (hasDockerfile) return await wantedImage({ listed: [], missing: [] }, site);
@@ -79,8 +79,8 @@ function warningOfGpus(
   if (isAsked && others.some((theirs) => canServe(wish, theirs))) return null;
   if (gpus.length === 0) {
     const why = trouble === null ? "this host has no GPU" : `no GPU of this host can be used (${trouble})`;
-    const isElsewhere = isAsked && others.some(({ length }) => length > 0);
-    return `${wanted}, but ${why}${isElsewhere ? "" : ": the app runs on its CPU"}`;
+    const isForAnotherNode = isAsked && others.some(({ length }) => length > 0);
+    return `${wanted}, but ${why}${isForAnotherNode ? "" : ": the app runs on its CPU"}`;
   }
   if (models.length === 0)
     return `${count}, but compute names no GPU: the app runs on the CPU (compute = "ANY" takes every model)`;

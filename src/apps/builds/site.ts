@@ -26,7 +26,9 @@ export type BuildHost = {
   /** What steps are held to; null for nothing. */
   readonly limits: AppLimits | null;
   /** What apps that ask for GPUs are compared with; absent if nothing is known of them. */
-  readonly gpus?: Pick<GpuSource, "current"> & { readonly elsewhere?: () => readonly (readonly GpuKind[])[] };
+  readonly gpus?: Pick<GpuSource, "current"> & {
+    readonly ofOtherNodes?: () => readonly (readonly GpuKind[])[];
+  };
   /** Who a project's steps run as. */
   readonly storage: Pick<StorageFolders, "userOf">;
   /** What builds images, and where apps begin that name none; null where apps have none. */

@@ -52,7 +52,7 @@ export class GpuRoom {
   }
 
   /** Whether no GPU of this machine will ever serve an app, and those of another node may. */
-  isElsewhere(config: AppConfig): boolean {
+  isForAnotherNode(config: AppConfig): boolean {
     return this.#places(config).length > 0 && this.never(config) !== null;
   }
 

@@ -175,7 +175,7 @@ export class Switcher {
   /** Starts it, and as many replicas as serve now; throws why it cannot start. */
   async #start(open: OpenVersion, traffic: Traffic, room: Room): Promise<void> {
     // It starts on the node that has its GPUs, to which the app moves then.
-    if (this.#parts.gpuRoom.isElsewhere(open.version.config)) return;
+    if (this.#parts.gpuRoom.isForAnotherNode(open.version.config)) return;
     // Its own time limit ends this.
     const { signal } = new AbortController();
     let failure = await open.warm(1, signal);

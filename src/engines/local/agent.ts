@@ -101,8 +101,8 @@ export class Agent {
   }
 
   /**
-   * Lets its processes open exactly these GPUs of its plan, by their device files, where they have their own view of the
-   * machine; elsewhere it was decided at their start. Resolves as well when none of them is left. Rejects otherwise.
+   * Lets its processes open exactly these GPUs of its plan, by their device files. Changes nothing on levels without
+   * namespaces, where a process keeps the GPUs that it started with. Also resolves if none of its processes is left.
    */
   async showGpus(nodes: readonly string[]): Promise<void> {
     try {

@@ -38,7 +38,7 @@ export const spawnPython: Spawn = (start, clock, events) => {
   const { workload, folders, tickets, limits, address, walls } = start;
   // In a namespace of its own the first process is the keeper, otherwise the agent.
   const isKept = walls?.level !== "userns" && walls?.level !== "uid";
-  // Elsewhere the GPUs of a process are decided when it starts.
+  // Without namespaces a process keeps the GPUs that it started with.
   const gpuNodes = isKept ? [] : (start.gpus?.all ?? []);
   const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept, gpuNodes);
   const program = { program: start.python.program, args: ["-c", START], order, home: address };

@@ -30,7 +30,7 @@ export function driverFiles(): DriverFiles {
 const DRIVER =
   "check that nvidia-smi works for the service's user. It needs libnvidia-ml.so.1 of the same version as the kernel's driver; in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility";
 const UVM = "run nvidia-modprobe -u -c 0 as root, at every boot; see docs/gpus.md";
-const ELSEWHERE = "run apps that need a GPU on a machine with one of NVIDIA's";
+const USE_NVIDIA = "run apps that need a GPU on a machine with one of NVIDIA's";
 
 /** A line for the driver, and one for each GPU: which the service uses, and which of them do not work. */
 export function checkGpus({ driver, trouble, gpus }: NodeGpus, files: DriverFiles): Finding[] {
@@ -54,7 +54,7 @@ function describeNone(trouble: string | null, files: DriverFiles): Finding {
     if (trouble !== null) return fail("gpus", trouble, DRIVER);
     return ok("gpus", "the service uses no GPU of this machine");
   }
-  if (files.hasAmd) return warn("gpus", "AMD GPUs are not supported: no app is granted one", ELSEWHERE);
+  if (files.hasAmd) return warn("gpus", "AMD GPUs are not supported: no app is granted one", USE_NVIDIA);
   if (trouble !== null) return warn("gpus", trouble, "install the driver, or unset MILLRACE_GPUS");
   return ok("gpus", "this machine has no NVIDIA GPU");
 }

@@ -24,12 +24,12 @@ function roomBeside(others: readonly (readonly GpuKind[])[], own = [playedGpu(0,
 verifies("nodes.gpus", "an author is told that the app moves, and if its max_replicas fit on no node", () => {
   const room = roomBeside([[T4], [H100, H100], [H100]]);
   const moves = "this machine has no H100: the app is not checked, and moves to a node that can serve it";
-  expect([room.isElsewhere(asking(1)), room.warnings(asking(1, 2))]).toEqual([true, [moves]]);
+  expect([room.isForAnotherNode(asking(1)), room.warnings(asking(1, 2))]).toEqual([true, [moves]]);
   expect(room.warnings(asking(1, 3))).toEqual([
     moves,
     "max_replicas = 3, but the GPUs of any node have room for 2 replicas",
   ]);
-  expect([room.isElsewhere(asking(0)), room.never(asking(0))]).toEqual([false, null]);
+  expect([room.isForAnotherNode(asking(0)), room.never(asking(0))]).toEqual([false, null]);
 });
 
 verifies("nodes.gpus.none", "an author is told what the nodes have if none can serve the app", () => {
@@ -42,7 +42,7 @@ verifies("nodes.gpus.none", "an author is told what the nodes have if none can s
   ]);
   // Without any GPU, apps run on the CPU.
   const none = roomBeside([[], []], []);
-  expect([none.never(asking(1)), none.warnings(asking(1)), none.isElsewhere(asking(1))]).toEqual([
+  expect([none.never(asking(1)), none.warnings(asking(1)), none.isForAnotherNode(asking(1))]).toEqual([
     null,
     [],
     false,

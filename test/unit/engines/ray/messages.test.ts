@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { acceleratorsOf } from "../../../../src/engines/ray/accelerators.ts";
+import { acceleratorsOf } from "../../../../src/engines/ray/place.ts";
 import { needsOf, supervisorReader } from "../../../../src/engines/ray/supervisor-messages.ts";
 import { packJob } from "../../../../src/engines/ray/supervisor-job.ts";
 import { verifies } from "../../../verifies.ts";

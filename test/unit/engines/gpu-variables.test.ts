@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { gpuOptions } from "../../../src/host/containers/start-container.ts";
-import { gpuVariables } from "../../../src/host/gpus/variables.ts";
+import { gpuVariables } from "../../../src/engines/granted-engine.ts";
 import { madeGpu } from "../../support/gpus/played-gpus.ts";
 import { verifies } from "../../verifies.ts";
 
