@@ -41,6 +41,10 @@ verifies(
     await page.goto(addressOf(service(), "/apps/one"));
     await card(page, "Replicas").getByText("evicted for app two").waitFor();
     expect(await seriousFaults(page, { isAgain: true })).toEqual([]);
+    await page.goto(addressOf(service(), "/apps/two"));
+    await card(page, "GPUs").getByText("Nothing is in use.").waitFor();
+    await page.goto(addressOf(service(), "/apps/one"));
+    await card(page, "Replicas").getByText("evicted for app two").waitFor();
     await page.setViewportSize({ width: 390, height: 844 });
     // The charts are drawn again for the new width.
     await page.waitForFunction(`${SIDEWAYS} <= 0`);

@@ -45,7 +45,11 @@ export function Gpus({ projectId, appName }: { readonly projectId: string; reado
         values={values}
         top={Math.max(0, ...drawn.map(({ totalBytes }) => totalBytes ?? 0))}
         format={bytes}
-        empty="The driver does not say how much is in use."
+        empty={
+          drawn.every(({ usedBytes }) => usedBytes === null)
+            ? "The driver does not say how much is in use."
+            : "Nothing is in use."
+        }
       />
     </Card>
   );
