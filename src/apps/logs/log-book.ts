@@ -144,7 +144,7 @@ export class LogBook {
     for (const tail of this.#tails) if (tail.appNumber === appNumber) tail.moving.abort();
   }
 
-  /** Stores what waits, and ends the tails. */
+  /** Stores what waits, and ends the tails. What processes print that outlive the service is not kept. */
   async stop(): Promise<void> {
     this.#settling.cancel();
     for (const gate of this.#gates) for (const flood of gate.floods.end()) this.#tellFlood(flood, gate);
@@ -156,6 +156,8 @@ export class LogBook {
   }
 
   #append(line: AppLogLine, text: string): void {
+    // The store may be closed by now.
+    if (this.#stopping.signal.aborted) return;
     const isShort = this.#share.shortage !== null;
     if (isShort || this.#buffer.isFull) {
       const why = isShort ? "the disk was nearly full" : "they could not be stored";

@@ -285,6 +285,16 @@ describe.each(triedKinds("sqlite"))("a log book on %s", (kind) => {
     });
     expect(texts(page.lines)).toEqual(count(3_000));
   });
+
+  test("what is printed after a stop is not written: the store may be closed", async () => {
+    const fault = { isAway: false };
+    const book = await open({ store: withFaults(store, fault) });
+    const app = ++apps;
+    print(book, app, "before");
+    await book.stop();
+    print(book, app, "after");
+    expect([texts((await query(book, app)).lines), triesOf(fault)]).toEqual([["before"], 1]);
+  });
 });
 
 /** Each look at it is a second later. */
