@@ -5,6 +5,8 @@ export type AppConfig = {
   readonly named: NamedValues;
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
+  /** By function; absent from versions of before. */
+  readonly batching?: Readonly<Record<string, BatchingConfig>>;
   readonly dependencies: DependenciesConfig;
   /** For a server app; null for one with functions. */
   readonly customRuntime: CustomRuntimeConfig | null;
@@ -158,4 +160,15 @@ export type CustomRuntimeConfig = {
   readonly websocketMaxAgeSeconds: number;
   readonly websocketIdleSeconds: number;
   readonly dockerfilePath: string | null;
+};
+
+/** How calls of a function share one execution. */
+export type BatchingConfig = {
+  readonly maxSize: number;
+  readonly maxWaitSeconds: number;
+  readonly key: string | null;
+  readonly size: string | null;
+  readonly targetLatencySeconds: number | null;
+  readonly onError: "split" | "fail";
+  readonly stepper: string | null;
 };

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import type { Outcome } from "../model/outcome.ts";
 import { INITIAL_CREDIT_BYTES } from "./frames.ts";
+import type { Batch } from "./slots/batches.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
 import type { CallPhase } from "./wire-order.ts";
 import type { HttpRequest } from "../model/http-request.ts";
@@ -78,6 +79,10 @@ export class Call implements SlotCall {
   creditBytes = 0;
   hasEnded = false;
   isCancelled = false;
+  group: object | null = null;
+  size = 1;
+  batch: Batch | null = null;
+  isAlone = false;
   enqueuedAt = 0;
   handedAt = 0;
   readyMsAtStart = 0;
@@ -98,6 +103,10 @@ export class Call implements SlotCall {
     this.reader = reader;
     this.lane = lane;
     this.http = http;
+  }
+
+  get mayRunAgain(): boolean {
+    return this.phase !== "streaming" && !this.hasEnded;
   }
 
   farewell(): void {

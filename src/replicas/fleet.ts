@@ -359,8 +359,8 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Free slots of silent replicas. */
   #silentSlots(): number {
     let slots = 0;
-    for (const { isSilent, calls } of this.ready)
-      if (isSilent) slots += Math.max(0, this.#scaling.replicaConcurrency - calls.size);
+    for (const { isSilent, busy } of this.ready)
+      if (isSilent) slots += Math.max(0, this.#scaling.replicaConcurrency - busy);
     return slots;
   }
 

@@ -71,6 +71,11 @@ export function packCalls(calls: readonly PackedCall[]): Buffer[] {
   return parts;
 }
 
+/** PLACEHOLDER until the harness branch. */
+export function packBatch(calls: readonly PackedCall[]): Buffer[] {
+  return packCalls(calls);
+}
+
 /** Copying a few kilobytes costs less than a second write. */
 function isCopied({ body }: PackedCall): boolean {
   return body.length <= 8192;

@@ -88,7 +88,10 @@ export class Pool {
         onError: (error) => events.onError(error),
       },
     });
-    const slots = new Slots(config.scaling, this.fleet, clock, customRuntime === null);
+    const slots = new Slots(config.scaling, this.fleet, clock, {
+      mayHandAhead: customRuntime === null,
+      batching: config.batching,
+    });
     this.slots = slots;
     this.fleet.scale();
   }

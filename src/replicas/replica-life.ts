@@ -29,6 +29,8 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
   /** It cannot start before it is granted its GPUs. */
   waitsForGpu = false;
   idleSince = 0;
+  /** How many slots its calls use: those of a batch use one. */
+  busy = 0;
   headSince = 0;
   protected readonly clock: Clock;
   protected process: Process | null = null;
@@ -115,6 +117,7 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
 
   /** Takes a call into its hands, under its next wire id. */
   protected hold(call: Call, wireId: number, now: number): void {
+    if (call.batch === null || call.batch.held++ === 0) this.busy += 1;
     call.wireId = wireId;
     call.handedAt = now;
     if (this.calls.size === 0) this.headSince = now;
@@ -124,6 +127,7 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
   protected release(call: Call): void {
     const now = this.clock.monotonic();
     this.calls.delete(call.wireId);
+    if (call.batch === null || --call.batch.held === 0) this.busy -= 1;
     this.headSince = now;
     if (this.calls.size === 0) this.idleSince = now;
   }

@@ -7,7 +7,7 @@ import type { Exit, Started, Usage } from "../engines/engine.ts";
 import { Control } from "./control.ts";
 import type { FleetReplica, ReplicaEvents, ReplicaSource } from "./fleet-events.ts";
 import { LAST_WORDS_MS, ReplicaLife } from "./replica-life.ts";
-import { packCalls, type PackedCall } from "./frames.ts";
+import { packBatch, packCalls, type PackedCall } from "./frames.ts";
 import type { ConnectionKind, Home } from "../engines/home.ts";
 import { LogSockets } from "../engines/log-lines.ts";
 import { Heartbeat } from "../engines/heartbeat.ts";
@@ -110,6 +110,20 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     const { wireId, runId, functionName, body } = call;
     const waiting = this.#outgoing.push({ wireId, runId, functionName, body });
     if (waiting === 1) setImmediate(() => this.#flush(wire));
+  }
+
+  /** Hands over calls of one function, whose ids are consecutive, in one frame. */
+  handBatch(calls: readonly Call[], now: number): void {
+    const wire = this.#wire;
+    if (!wire) return;
+    // What was handed over before keeps its place.
+    this.#flush(wire);
+    for (const call of calls) {
+      call.phase = "handed";
+      call.holder = this;
+      this.hold(call, this.#nextWireId++, now);
+    }
+    for (const part of packBatch(calls)) wire.write(part);
   }
 
   /** Its wire ids are close to 32 bits: after two days of full load. */
@@ -256,7 +270,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     const lost = [...this.calls.values()];
     // Unread data is the end of what was sent, which includes at least the latest call.
     const unread = (this.#hasUnread && this.calls.get(this.#nextWireId - 1)) || null;
-    this.calls.clear();
+    for (const call of lost) this.release(call);
     const initFailure = exit.initFailure ?? this.initFailure;
     const fault = this.#fault;
     const { silence } = this;
@@ -320,11 +334,12 @@ export function functionReplicas(
           },
           onGone: (exit, lost, unread) => {
             home.forget(ticket);
+            const isUnread = (call: Call) => call === unread || (call.batch !== null && call.batch === unread?.batch);
             // Calls begin in order, and a result is sent before the next call begins: only these can have begun. From
-            // another machine, results may have been lost, so any call can have begun.
-            const begun = isRemote
-              ? lost
-              : lost.slice(0, scaling.replicaConcurrency).filter((call) => call !== unread);
+            // another machine, results may have been lost, so any call can have begun. Batches are not handed ahead.
+            const mayHaveBegun = (call: Call, place: number) =>
+              isRemote || ((place < scaling.replicaConcurrency || call.batch !== null) && !isUnread(call));
+            const begun = lost.filter(mayHaveBegun);
             const waiting = lost.filter((call) => !begun.includes(call));
             for (const call of waiting) call.wireId = 0;
             const isTold = exit.fault !== undefined || exit.silence !== undefined;

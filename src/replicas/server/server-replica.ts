@@ -256,6 +256,7 @@ class ServerReplica extends ReplicaLife<StartedServer> implements CallHolder, Fl
     for (const { exchange } of lost) exchange?.destroy();
     this.#connections.close();
     this.calls.clear();
+    this.busy = 0;
     const initFailure = exit.initFailure ?? this.initFailure ?? (wasReady ? null : this.#earlyEnd(exit));
     const { silence } = this;
     const { detail, isOutOfMemory, isOutOfGpuMemory } = exit;

@@ -1,6 +1,6 @@
 import type { LoadBalancing } from "../../model/app-config.ts";
 
-type Busy = { readonly calls: { readonly size: number } };
+type Busy = { readonly busy: number };
 
 /** Chooses among replicas with a free slot; ties go to the oldest, so that the youngest can fall idle. */
 export class Balancer {
@@ -13,13 +13,13 @@ export class Balancer {
     this.#random = random;
   }
 
-  /** A replica with fewer than `slots` calls in hand, or null. */
+  /** A replica with fewer than `slots` slots in use, or null. */
   choose<R extends Busy>(replicas: readonly R[], slots: number): R | null {
     switch (this.#algorithm) {
       case "min-connections":
         return leastBusy(replicas, slots);
       case "first-available":
-        return replicas.find((replica) => replica.calls.size < slots) ?? null;
+        return replicas.find((replica) => replica.busy < slots) ?? null;
       case "round-robin":
         return this.#nextInTurn(replicas, slots);
       case "random-choice-2":
@@ -32,7 +32,7 @@ export class Balancer {
   #nextInTurn<R extends Busy>(replicas: readonly R[], slots: number): R | null {
     for (let step = 0; step < replicas.length; step++) {
       const replica = replicas[(this.#turn + step) % replicas.length];
-      if (replica && replica.calls.size < slots) {
+      if (replica && replica.busy < slots) {
         this.#turn = (this.#turn + step + 1) % replicas.length;
         return replica;
       }
@@ -49,9 +49,9 @@ function leastBusy<R extends Busy>(replicas: readonly (R | undefined)[], slots: 
   let best: R | null = null;
   let bestCalls = slots;
   for (const replica of replicas) {
-    if (replica && replica.calls.size < bestCalls) {
+    if (replica && replica.busy < bestCalls) {
       best = replica;
-      bestCalls = replica.calls.size;
+      bestCalls = replica.busy;
     }
   }
   return best;

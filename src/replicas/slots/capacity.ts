@@ -1,5 +1,6 @@
 import type { Outcome } from "../../model/outcome.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
+import type { Batch } from "./batches.ts";
 
 /** The queue of a call: a waiting caller's, or that of async runs. */
 export type Lane = "caller" | "backlog";
@@ -7,6 +8,9 @@ export type Lane = "caller" | "backlog";
 /** A call as slots see it: they do not know how it reaches its replica. */
 export type SlotCall = {
   readonly lane: Lane;
+  readonly functionName: string;
+  /** Its arguments, as JSON. */
+  readonly body: Buffer;
   /** The replica that holds it; null while it waits. */
   holder: object | null;
   readonly hasEnded: boolean;
@@ -24,6 +28,16 @@ export type SlotCall = {
   coldMs: number;
   /** The part of that in which its replica ran `setup()`. */
   setupMs: number;
+  /** Where it waits for others; null if it does not, or runs by itself. */
+  group: object | null;
+  /** By which it counts in a batch. */
+  size: number;
+  /** Those with which it was handed over; null if it runs by itself. */
+  batch: Batch | null;
+  /** Its replica ended while it was in a batch: it is not put into another one. */
+  isAlone: boolean;
+  /** Its reader has nothing of it yet. */
+  readonly mayRunAgain: boolean;
   /** Tells the reader how it ended. Only the first call counts. */
   end(outcome: Outcome): void;
 };
@@ -40,7 +54,11 @@ export type SlotReplica<C> = {
   isCondemned: boolean;
   /** It has taken almost as many calls as it can. */
   readonly isWorn: boolean;
+  /** How many of its slots are in use. */
+  readonly busy: number;
   hand(call: C, now: number): void;
+  /** Hands over calls of a function that share an execution. Servers have no functions. */
+  handBatch?(calls: readonly C[], now: number): void;
   /** Asks for a call back; it comes if it had not begun. */
   withdraw(call: C): void;
   /** Stops a call's code; its outcome follows when the code has really stopped. */

@@ -17,17 +17,21 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     return this.#items[this.#head];
   }
 
+  /** Takes the call that has waited longest. */
   shift(): C | undefined {
     const call = this.peek();
     if (!call) return undefined;
-    this.#items[this.#head] = undefined;
-    this.#head += 1;
-    this.size -= 1;
-    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
+    this.#clear(this.#head);
     return call;
+  }
+
+  /** The one that has waited longest of those that may leave, left where it is. */
+  find(mayLeave: (call: C) => boolean): C | undefined {
+    for (let index = this.#head; index < this.#items.length; index++) {
+      const call = this.#items[index];
+      if (call && mayLeave(call)) return call;
+    }
+    return undefined;
   }
 
   /** Puts calls that came back before they began into their old places again. */
@@ -50,9 +54,18 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
   remove(call: C): boolean {
     const index = this.#items.indexOf(call, this.#head);
     if (index === -1) return false;
+    this.#clear(index);
+    return true;
+  }
+
+  #clear(index: number): void {
     this.#items[index] = undefined;
     this.size -= 1;
-    return true;
+    if (index === this.#head) this.#head += 1;
+    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
   }
 
   takeAll(): C[] {
@@ -84,13 +97,23 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
 
   /** Takes the call whose turn it is. */
   shift(): C | undefined {
-    const backlog = this.backlog.size;
-    if (isBacklogsTurn(this.callers.size, backlog, this.#passedBy)) {
-      this.#passedBy = 0;
-      return this.backlog.shift();
+    const isBacklogs = this.#isBacklogsTurn();
+    this.#passTurn(isBacklogs);
+    return isBacklogs ? this.backlog.shift() : this.callers.shift();
+  }
+
+  /** Takes the call whose turn it is of those that may leave. */
+  shiftFirst(mayLeave: (call: C) => boolean): C | undefined {
+    const lanes = [this.callers, this.backlog];
+    if (this.#isBacklogsTurn()) lanes.reverse();
+    for (const lane of lanes) {
+      const call = lane.find(mayLeave);
+      if (!call) continue;
+      this.#passTurn(lane === this.backlog);
+      lane.remove(call);
+      return call;
     }
-    if (backlog > 0) this.#passedBy += 1;
-    return this.callers.shift();
+    return undefined;
   }
 
   /** Puts calls that came back before they began into their own lanes again, in their old places. */
@@ -106,6 +129,15 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
 
   takeAll(): C[] {
     return [...this.callers.takeAll(), ...this.backlog.takeAll()];
+  }
+
+  #isBacklogsTurn(): boolean {
+    return isBacklogsTurn(this.callers.size, this.backlog.size, this.#passedBy);
+  }
+
+  #passTurn(isBacklogs: boolean): void {
+    if (isBacklogs) this.#passedBy = 0;
+    else if (this.backlog.size > 0) this.#passedBy += 1;
   }
 
   #laneOf({ lane }: C): CallQueue<C> {

@@ -1,11 +1,12 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
-import type { ScalingConfig } from "../../model/app-config.ts";
+import type { BatchingConfig, ScalingConfig } from "../../model/app-config.ts";
 import type { Outcome, Refused } from "../../model/outcome.ts";
 import { Balancer } from "./balance.ts";
 import type { Capacity, Lane, SlotCall, SlotReplica, StartFailure } from "./capacity.ts";
-import { Lanes } from "./lanes.ts";
 import { overload, Pace } from "./pace.ts";
+import type { BatchReason } from "./release.ts";
 import { growsEarly } from "./scale.ts";
+import { type Departure, Waiting } from "./waiting.ts";
 
 /** If the first call takes longer, calls handed ahead are taken back. */
 const SLOW_HEAD_MS = 5;
@@ -24,6 +25,16 @@ export type Demand = {
   readonly arrivals: number;
 };
 
+/** What slots are made of, besides the replicas. */
+export type SlotOptions = {
+  /** Replicas can give back calls, so a busy one may hold more than it runs. */
+  readonly mayHandAhead: boolean;
+  /** The functions whose calls may share an execution. */
+  readonly batching?: Readonly<Record<string, BatchingConfig>> | undefined;
+  /** Calls have left together. */
+  readonly onBatch?: ((functionName: string, calls: number, reason: BatchReason) => void) | undefined;
+};
+
 /**
  * The slots of a version's replicas: admission, two lanes, hand-over, time limits, draining. The app's queue limits apply
  * to callers; the backlog waits in the store until there is room. Replicas decide how a call reaches them.
@@ -36,7 +47,10 @@ export class Slots<C extends SlotCall> {
   #growsEarly: boolean;
   readonly #mayHandAhead: boolean;
   readonly #capacity: Capacity<C>;
-  readonly #lanes = new Lanes<C>();
+  readonly #waiting: Waiting<C>;
+  readonly #onBatch: SlotOptions["onBatch"];
+  /** Calls that wait for others ask again. */
+  #groupTimer: Timer | null = null;
   readonly #balancer: Balancer;
   readonly #pace = new Pace();
   readonly #watch: Watch;
@@ -49,9 +63,11 @@ export class Slots<C extends SlotCall> {
   isClosing = false;
   #heir: Slots<C> | null = null;
 
-  /** `mayHandAhead`: replicas can give back calls, so a busy one may hold more than it runs. */
-  constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock, mayHandAhead: boolean) {
-    this.#mayHandAhead = mayHandAhead;
+  constructor(scaling: ScalingConfig, capacity: Capacity<C>, clock: Clock, options: SlotOptions) {
+    this.#waiting = new Waiting(options.batching ?? {});
+    // A call that was handed ahead could not join others.
+    this.#mayHandAhead = options.mayHandAhead && !this.#waiting.hasBatches;
+    this.#onBatch = options.onBatch;
     this.#clock = clock;
     this.#watch = new Watch(clock, () => this.#look());
     this.#scaling = scaling;
@@ -62,12 +78,12 @@ export class Slots<C extends SlotCall> {
 
   /** How many calls of both lanes wait. */
   get waiting(): number {
-    return this.#lanes.size;
+    return this.#waiting.count("caller") + this.#waiting.count("backlog");
   }
 
   /** How long the caller at the head of the queue has waited, in milliseconds; 0 when none waits. */
   get oldestWaitMs(): number {
-    const first = this.#lanes.callers.peek();
+    const first = this.#waiting.oldestCaller();
     return first ? this.#clock.monotonic() - first.enqueuedAt : 0;
   }
 
@@ -77,8 +93,10 @@ export class Slots<C extends SlotCall> {
     if (this.#isDraining || this.#capacity.holdMs(this.#clock.monotonic()) > 0) return 0;
     const slots = this.#scaling.maxReplicas * this.#scaling.replicaConcurrency;
     const ahead = Math.floor(slots * this.#pace.callsIn(BACKLOG_AHEAD_MS));
-    const held = this.#lanes.backlog.size + this.#backlogInHand;
-    return Math.max(0, slots + Math.min(MAX_BACKLOG_AHEAD, ahead) - held);
+    const held = this.#waiting.count("backlog") + this.#backlogInHand;
+    // A batch for each slot, and the next one.
+    const most = this.#waiting.hasBatches ? 2 * slots * this.#waiting.mostCalls : slots;
+    return Math.max(0, most + Math.min(MAX_BACKLOG_AHEAD, ahead) - held);
   }
 
   /** Changes the limits, also for running calls; except a replica's concurrency, which is fixed at its start. */
@@ -101,17 +119,19 @@ export class Slots<C extends SlotCall> {
     this.#heir = heir;
     if (!heir) return;
     const now = this.#clock.monotonic();
-    for (const call of this.#lanes.takeAll()) heir.#admit(call, now);
+    for (const call of this.#waiting.takeAll()) heir.#admit(call, now);
   }
 
   #admit(call: C, now: number): void {
     const refusal = this.#refusal(call, now);
     if (refusal) return call.end(refusal);
     call.readyMsAtStart = this.#capacity.readyClock.elapsed(now);
-    const replica = this.#lanes.size === 0 ? this.#free() : null;
+    const isGrouped = this.#waiting.hasBatches;
+    const replica = this.#waiting.places === 0 && !isGrouped ? this.#free() : null;
     if (replica) this.#hand(replica, call, now);
-    else this.#lanes.push(call);
-    const isFull = !replica || replica.calls.size > this.#scaling.replicaConcurrency;
+    else this.#waiting.push(call, now);
+    if (isGrouped) this.handOver();
+    const isFull = isGrouped ? !call.holder : !replica || replica.busy > this.#scaling.replicaConcurrency;
     if (isFull || this.#growsEarly) this.#capacity.grow();
     this.#watch.wake();
   }
@@ -126,7 +146,7 @@ export class Slots<C extends SlotCall> {
       replica.cancel(call);
       this.#clock.after(CANCEL_GRACE_MS, () => this.#enforceCancel(replica, call));
     } else {
-      this.#lanes.remove(call);
+      this.#waiting.remove(call);
       if (this.#capacity.waitsForGpu) this.#capacity.scale();
     }
     call.end(outcome);
@@ -138,8 +158,10 @@ export class Slots<C extends SlotCall> {
    */
   async drain(): Promise<void> {
     this.#isDraining = true;
-    for (const call of this.#lanes.backlog.takeAll()) call.end(DRAINING);
-    if (this.#lanes.size > 0) await this.#noneWaits.promise;
+    for (const call of this.#waiting.takeBacklog()) call.end(DRAINING);
+    // What waits for more calls does so no longer.
+    this.handOver();
+    if (this.#waiting.places > 0) await this.#noneWaits.promise;
     this.isClosing = true;
     await this.#capacity.drain();
     this.#watch.stop();
@@ -152,7 +174,8 @@ export class Slots<C extends SlotCall> {
     this.#watch.stop();
     for (const replica of this.#capacity.replicas)
       for (const call of replica.calls.values()) call.end(outcome);
-    for (const call of this.#lanes.takeAll()) call.end(outcome);
+    for (const call of this.#waiting.takeAll()) call.end(outcome);
+    this.#groupTimer?.cancel();
     this.#noneWaits.resolve();
     await this.#capacity.close();
   }
@@ -173,50 +196,92 @@ export class Slots<C extends SlotCall> {
   /** A slot may be free: a replica has started, or responds again. */
   handOver(): void {
     const now = this.#clock.monotonic();
-    while (this.#lanes.size > 0) {
+    if (this.#waiting.hasBatches) return this.#handOverGroups(now);
+    while (this.#waiting.places > 0) {
       const replica = this.#free();
-      const call = replica && this.#lanes.shift();
+      const call = replica && this.#waiting.shift();
       if (!call) return;
       this.#hand(replica, call, now);
     }
   }
 
+  #handOverGroups(now: number): void {
+    this.#groupTimer?.cancel();
+    const limitMs = this.#scaling.responseGracePeriodSeconds * 1000;
+    const moment = { now, limitMs, isDraining: this.#isDraining };
+    while (this.#waiting.places > 0) {
+      const replica = this.#free();
+      if (!replica) return;
+      const departure = this.#waiting.depart(moment);
+      if (typeof departure === "number") {
+        this.#groupTimer = this.#clock.after(Math.max(1, departure), () => this.handOver());
+        return;
+      }
+      this.#handTogether(replica, departure, now);
+    }
+  }
+
+  #handTogether(replica: SlotReplica<C>, { calls, batch }: Departure<C>, now: number): void {
+    const [only] = calls;
+    if (!batch) return void (only && this.#hand(replica, only, now));
+    for (const call of calls) this.#noteHanded(replica, call, now);
+    replica.handBatch?.(calls, now);
+    if (replica.isWorn) this.#capacity.retire(replica);
+    this.#onBatch?.(batch.functionName, batch.size, batch.reason);
+  }
+
   /** A call is over, and its slot free or gone. The next call is handed over before this one is answered. */
   onOutcome(call: C, outcome: Outcome): void {
+    if (this.#waiting.hasBatches) {
+      this.#waiting.noteOver(call, outcome.kind === "returned", this.#clock.monotonic());
+      if (this.#hasToRunAlone(call, outcome)) return this.takeBack([call]);
+    }
     if (call.lane === "backlog") this.#backlogInHand -= 1;
     if ("runMs" in outcome) {
-      this.#pace.add(outcome.runMs);
+      this.#pace.add(call.batch ? outcome.runMs / call.batch.size : outcome.runMs);
       this.#capacity.noteHealth();
     }
-    if (this.#lanes.size > 0) this.handOver();
+    if (this.#waiting.places > 0) this.handOver();
     else this.#capacity.noteIdle();
     call.end(outcome);
   }
 
-  /** Calls that never began wait again, in their old places. */
+  /** Its replica ended during a batch. It is not known whose fault that was: the calls run one by one. */
+  #hasToRunAlone(call: C, { kind }: Outcome): boolean {
+    const wasTogether = call.batch !== null && call.batch.size > 1;
+    const isAlone = kind === "died" && wasTogether && call.mayRunAgain && !this.isClosing;
+    if (isAlone) call.isAlone = true;
+    return isAlone;
+  }
+
+  /** Calls that never began, or have to begin again, wait in their old places. */
   takeBack(calls: readonly C[]): void {
     const waiting: C[] = [];
+    const now = this.#clock.monotonic();
     for (const call of calls) {
       if (call.lane === "backlog") this.#backlogInHand -= 1;
+      if (call.batch) this.#waiting.noteOver(call, false, now);
+      call.batch = null;
       if (call.hasEnded) continue;
       call.holder = null;
       if (this.isClosing || (this.#isDraining && call.lane === "backlog")) call.end(DRAINING);
       else waiting.push(call);
     }
     if (this.isClosing) return;
-    this.#lanes.putBack(waiting);
+    this.#waiting.putBack(waiting, now);
     this.handOver();
     this.#capacity.scale();
   }
 
   /** No replica can start: refuses all waiting calls. */
   refuseWaiting(failure: StartFailure): void {
-    for (const call of this.#lanes.takeAll()) call.end(this.#unready(call.lane, failure));
+    for (const call of this.#waiting.takeAll()) call.end(this.#unready(call.lane, failure));
   }
 
   #load(): number {
-    let calls = this.#lanes.size;
-    for (const replica of this.#capacity.replicas) calls += replica.calls.size;
+    // In slots: calls that leave together count as one.
+    let calls = this.#waiting.places;
+    for (const replica of this.#capacity.replicas) calls += replica.busy;
     return calls;
   }
 
@@ -224,13 +289,13 @@ export class Slots<C extends SlotCall> {
     if (this.#isDraining) return DRAINING;
     const doomed = this.#capacity.failure(now);
     if (doomed) return this.#unready(lane, doomed.failure, Math.ceil(doomed.waitMs / 1000));
-    const isFull = lane === "caller" && this.#lanes.callers.size >= this.#scaling.maxQueue;
+    const isFull = lane === "caller" && this.#waiting.count("caller") >= this.#scaling.maxQueue;
     return isFull ? this.#overload("queue_full") : null;
   }
 
   #overload(code: Parameters<typeof overload>[0]): Refused {
     const slots = Math.max(1, this.#capacity.ready.length) * this.#scaling.replicaConcurrency;
-    return overload(code, { waiting: this.#lanes.callers.size, slots, meanMs: this.#pace.meanMs });
+    return overload(code, { waiting: this.#waiting.count("caller"), slots, meanMs: this.#pace.meanMs });
   }
 
   #tooLate(obstacle: string | null): Refused {
@@ -248,13 +313,17 @@ export class Slots<C extends SlotCall> {
   }
 
   #hand(replica: SlotReplica<C>, call: C, now: number): void {
+    this.#noteHanded(replica, call, now);
+    replica.hand(call, now);
+    if (replica.isWorn) this.#capacity.retire(replica);
+  }
+
+  #noteHanded(replica: SlotReplica<C>, call: C, now: number): void {
     const readyMs = this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart;
     call.coldMs = now - call.enqueuedAt - readyMs;
     // `setup()` ends a start: a call that came later waited for its end alone.
     call.setupMs = replica.setupMs === null ? 0 : Math.min(replica.setupMs, call.coldMs);
     if (call.lane === "backlog") this.#backlogInHand += 1;
-    replica.hand(call, now);
-    if (replica.isWorn) this.#capacity.retire(replica);
   }
 
   #unready(lane: Lane, { message, lacksGpu }: StartFailure, retryAfterSeconds?: number): Refused {
@@ -287,23 +356,22 @@ export class Slots<C extends SlotCall> {
         }
         this.abandon(call, { kind: "timed_out", afterMs: graceMs });
       }
-      const isAhead = replica.calls.size > this.#scaling.replicaConcurrency;
+      const isAhead = replica.busy > this.#scaling.replicaConcurrency;
       if (isAhead && now - replica.headSince > SLOW_HEAD_MS) this.#unblock(replica, now);
     }
     const maxWaitMs = this.#scaling.maxQueueSeconds * 1000;
-    const { callers } = this.#lanes;
     let hasRefused = false;
     let obstacle: string | null = null;
-    for (let call = callers.peek(); call; call = callers.peek()) {
+    for (let call = this.#waiting.oldestCaller(); call; call = this.#waiting.oldestCaller()) {
       if (this.#capacity.readyClock.elapsed(now) - call.readyMsAtStart < maxWaitMs) break;
-      callers.shift();
+      this.#waiting.remove(call);
       if (!hasRefused) obstacle = this.#capacity.gpuObstacle();
       hasRefused = true;
       call.end(this.#tooLate(obstacle));
     }
     // A start that no call waits for any more is given up.
     if (hasRefused && this.#capacity.waitsForGpu) this.#capacity.scale();
-    if (this.#isDraining && this.#lanes.size === 0) this.#noneWaits.resolve();
+    if (this.#isDraining && this.#waiting.places === 0) this.#noneWaits.resolve();
     return this.#load() > 0;
   }
 

@@ -3,11 +3,11 @@ import { expect, test } from "vitest";
 import { LOAD_BALANCING } from "../../../../src/model/app-config.ts";
 import { Balancer } from "../../../../src/replicas/slots/balance.ts";
 
-type Busy = { readonly name: number; readonly calls: { readonly size: number } };
+type Busy = { readonly name: number; readonly busy: number };
 
-/** Replicas by how many calls each has in hand. */
+/** Replicas by how many slots of each are in use. */
 function replicas(...sizes: number[]): Busy[] {
-  return sizes.map((size, name) => ({ name, calls: { size } }));
+  return sizes.map((busy, name) => ({ name, busy }));
 }
 
 test("min-connections takes the least busy, and of equals the oldest", () => {
@@ -58,7 +58,7 @@ test("every algorithm finds a free slot exactly when there is one", () => {
         for (const sizes of rounds) {
           const chosen = balancer.choose(replicas(...sizes), 3);
           const hasFree = sizes.some((size) => size < 3);
-          expect(chosen === null ? null : chosen.calls.size < 3).toBe(hasFree || null);
+          expect(chosen === null ? null : chosen.busy < 3).toBe(hasFree || null);
         }
       },
     ),

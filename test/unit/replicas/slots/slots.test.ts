@@ -10,6 +10,8 @@ import { sampleScaling } from "../sample-scaling.ts";
 class PlainCall implements SlotCall {
   readonly name: string;
   readonly lane: Lane;
+  readonly functionName = "run";
+  readonly body = Buffer.alloc(0);
   readonly #said: string[];
   holder: object | null = null;
   hasEnded = false;
@@ -20,6 +22,11 @@ class PlainCall implements SlotCall {
   readyMsAtStart = 0;
   coldMs = 0;
   setupMs = 0;
+  group = null;
+  size = 1;
+  batch = null;
+  isAlone = false;
+  mayRunAgain = true;
 
   constructor(name: string, lane: Lane, said: string[]) {
     this.name = name;
@@ -51,6 +58,9 @@ function playedSlots(changes: Partial<ScalingConfig> = {}, played: Partial<Capac
       },
       values: () => held,
       holds: (call) => held.includes(call),
+    },
+    get busy() {
+      return held.length;
     },
     headSince: 0,
     isCondemned: false,
@@ -84,7 +94,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}, played: Partial<Capac
     close: async () => void said.push("closed"),
     ...played,
   };
-  const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock, true);
+  const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock, { mayHandAhead: true });
   const submit = (name: string, lane: Lane = "caller"): PlainCall => {
     const call = new PlainCall(name, lane, said);
     slots.submit(call);

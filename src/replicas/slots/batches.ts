@@ -1,0 +1,273 @@
+import { createHash } from "node:crypto";
+import type { BatchingConfig } from "../../model/app-config.ts";
+import type { Lane, SlotCall } from "./capacity.ts";
+import { DurationTrend, Rhythm } from "./learning.ts";
+import { type BatchReason, type Leaving, release, type Release } from "./release.ts";
+
+/** So many groups are remembered after their calls; the one that was used least recently is forgotten first. */
+const MAX_RHYTHMS = 1_000;
+/** A longer value of a `key` is replaced by its hash. */
+const KEY_CHARS = 256;
+
+/** Calls that were handed over together. */
+export class Batch {
+  readonly functionName: string;
+  readonly reason: BatchReason;
+  /** How many calls it had. */
+  readonly size: number;
+  /** How many of them its replica holds. */
+  held = 0;
+  readonly handedAt: number;
+  /** What their sizes are together. */
+  readonly weight: number;
+  readonly rhythm: Rhythm;
+  /** It was a single execution, and all its calls returned. */
+  isUsual = true;
+  isOver = false;
+
+  constructor(group: Pick<Group<SlotCall>, "functionName" | "rhythm">, calls: number, weight: number, reason: BatchReason, now: number) {
+    this.functionName = group.functionName;
+    this.rhythm = group.rhythm;
+    this.reason = reason;
+    this.size = calls;
+    this.weight = weight;
+    this.handedAt = now;
+  }
+}
+
+/** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
+export class Group<C extends SlotCall> {
+  readonly functionName: string;
+  readonly key: string;
+  readonly lane: Lane;
+  readonly rhythm: Rhythm;
+  /** Null for a call that runs alone. */
+  readonly rules: BatchingConfig | null;
+  readonly calls: C[] = [];
+  size = 0;
+  /** No call may join it any more. */
+  isClosed = false;
+
+  constructor(lane: Lane, functionName: string, key: string, rhythm: Rhythm, rules: BatchingConfig | null) {
+    this.lane = lane;
+    this.functionName = functionName;
+    this.key = key;
+    this.rhythm = rhythm;
+    this.rules = rules;
+  }
+
+  /** When its oldest call came. */
+  get enqueuedAt(): number {
+    return this.calls[0]?.enqueuedAt ?? Infinity;
+  }
+
+  /** A call that is too large goes alone. */
+  hasRoomFor(size: number, maxSize: number): boolean {
+    return !this.isClosed && (this.calls.length === 0 || this.size + size <= maxSize);
+  }
+
+  add(call: C, size: number): void {
+    call.group = this;
+    call.size = size;
+    this.calls.push(call);
+    this.size += size;
+  }
+
+  remove(call: C): void {
+    const index = this.calls.indexOf(call);
+    if (index === -1) return;
+    this.calls.splice(index, 1);
+    this.size -= call.size;
+    call.group = null;
+  }
+
+  /** Takes its oldest calls, up to a size together; at least one. */
+  take(maxSize: number): C[] {
+    let size = 0;
+    let count = 0;
+    for (const call of this.calls) {
+      if (count > 0 && size + call.size > maxSize) break;
+      size += call.size;
+      count += 1;
+    }
+    const taken = this.calls.splice(0, count);
+    this.size -= size;
+    for (const call of taken) call.group = null;
+    return taken;
+  }
+}
+
+/** The state of the slots when a group asks to leave. */
+export type Moment = {
+  readonly now: number;
+  /** When a slot last became free. */
+  readonly freedAt: number;
+  readonly limitMs: number;
+  readonly isDraining: boolean;
+};
+
+/** Groups the waiting calls of batched functions, and learns from what becomes of them. */
+export class Batches<C extends SlotCall> {
+  readonly #rules: Readonly<Record<string, BatchingConfig>>;
+  readonly #trends = new Map<string, DurationTrend>();
+  /** By lane, function and key; groups that calls may join. */
+  readonly #open = new Map<string, Group<C>>();
+  readonly #rhythms = new Map<string, Rhythm>();
+  /** Waiting calls beyond the first of each group, by lane. */
+  readonly #more: Record<Lane, number> = { caller: 0, backlog: 0 };
+
+  constructor(rules: Readonly<Record<string, BatchingConfig>>) {
+    this.#rules = rules;
+  }
+
+  /** How many more calls wait in a lane than it has places. */
+  more(lane: Lane): number {
+    return this.#more[lane];
+  }
+
+  rulesOf({ functionName }: Pick<SlotCall, "functionName">): BatchingConfig | null {
+    return Object.hasOwn(this.#rules, functionName) ? (this.#rules[functionName] ?? null) : null;
+  }
+
+  /** The most calls that one slot may take at once. */
+  get mostCalls(): number {
+    return Math.max(...Object.values(this.#rules).map(({ maxSize }) => maxSize));
+  }
+
+  /** Adds a call to the group with which it can leave; returns the group if it is new, and needs a place in its lane. */
+  join(call: C, rules: BatchingConfig, now: number, freedAt: number): Group<C> | null {
+    const { key, size } = readBody(call, rules);
+    const name = JSON.stringify([call.functionName, key]);
+    const rhythm = this.#rhythmOf(name);
+    let group = call.isAlone ? undefined : this.#open.get(call.lane + name);
+    const isNew = !group?.hasRoomFor(size, rules.maxSize);
+    if (!group || isNew) {
+      group = new Group<C>(call.lane, call.functionName, name, rhythm, rules);
+      if (call.isAlone) group.isClosed = true;
+      else this.#open.set(call.lane + name, group);
+    } else this.#more[call.lane] += 1;
+    group.add(call, size);
+    // Both: calls may have the size 0.
+    if (group.size >= rules.maxSize || group.calls.length >= rules.maxSize) this.#close(group);
+    if (!call.isAlone) rhythm.came(now, freedAt, group.calls.length, rules.maxWaitSeconds * 1000);
+    return isNew ? group : null;
+  }
+
+  /** A call waits no longer. Returns whether its group has no other. */
+  leave(call: C, group: Group<C>): boolean {
+    group.remove(call);
+    if (group.calls.length > 0) this.#more[group.lane] -= 1;
+    else this.#close(group);
+    return group.calls.length === 0;
+  }
+
+  /** Whether a group leaves, if a slot is free. */
+  decide(group: Group<C>, { now, freedAt, limitMs, isDraining }: Moment): Release {
+    const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
+    if (!rules) return { leaves: true, size, reason: "full" };
+    const { maxWaitSeconds, targetLatencySeconds } = rules;
+    const couldLeaveAt = Math.max(freedAt, enqueuedAt);
+    return release(
+      {
+        calls: calls.length,
+        size,
+        isFull: isClosed,
+        oldestMs: now - enqueuedAt,
+        lullMs: now - Math.max(freedAt, rhythm.lastMs),
+        freeMs: now - couldLeaveAt,
+        restMs: couldLeaveAt - freedAt,
+        isDraining,
+      },
+      {
+        maxWaitMs: maxWaitSeconds * 1000,
+        targetMs: targetLatencySeconds === null ? null : targetLatencySeconds * 1000,
+        limitMs,
+      },
+      {
+        duration: this.#trends.get(functionName)?.line ?? null,
+        burstGapMs: rhythm.burstGapMs,
+        steadyGapMs: rhythm.steadyGapMs,
+        expected: rhythm.expected(calls.length),
+      },
+    );
+  }
+
+  /**
+   * Takes the calls with which a group leaves, and fills up with those of the same key in the other lane. The group may
+   * keep some; `emptied` is a group whose place in its lane is not needed any more.
+   */
+  take(group: Group<C>, { size, reason }: Leaving, now: number) {
+    const { functionName, key, lane, rules } = group;
+    const calls = group.take(size);
+    this.#more[lane] -= calls.length - (group.calls.length === 0 ? 1 : 0);
+    if (group.calls.length === 0) this.#close(group);
+    let weight = calls.reduce((sum, call) => sum + call.size, 0);
+    const other = group.isClosed && reason === "full" ? undefined : this.#open.get(otherLane(lane) + key);
+    const room = reason === "deadline" ? size - weight : (rules?.maxSize ?? 0) - weight;
+    let emptied: Group<C> | null = null;
+    const [first] = other?.calls ?? [];
+    if (other && first && group.calls.length === 0 && first.size <= room) {
+      const joined = other.take(Math.min(room, (rules?.maxSize ?? 0) - calls.length));
+      this.#more[other.lane] -= joined.length - (other.calls.length === 0 ? 1 : 0);
+      if (other.calls.length === 0) {
+        this.#close(other);
+        emptied = other;
+      }
+      for (const call of joined) weight += call.size;
+      calls.push(...joined);
+    }
+    const batch = new Batch(group, calls.length, weight, reason, now);
+    for (const call of calls) call.batch = batch;
+    group.rhythm.left(calls.length);
+    return { calls, batch, functionName, emptied };
+  }
+
+  /** To be called for each call of a batch that its replica holds no more: the last one ends the batch. */
+  over(batch: Batch, isUsual: boolean, now: number): void {
+    batch.isUsual &&= isUsual;
+    if (batch.held > 0 || batch.isOver) return;
+    batch.isOver = true;
+    batch.rhythm.over(batch.size);
+    if (!batch.isUsual) return;
+    const trend = this.#trends.get(batch.functionName) ?? new DurationTrend();
+    this.#trends.set(batch.functionName, trend);
+    trend.add(batch.weight, now - batch.handedAt);
+  }
+
+  #close(group: Group<C>): void {
+    group.isClosed = true;
+    if (this.#open.get(group.lane + group.key) === group) this.#open.delete(group.lane + group.key);
+  }
+
+  #rhythmOf(name: string): Rhythm {
+    const rhythm = this.#rhythms.get(name) ?? new Rhythm();
+    // The one that was used least recently comes first.
+    this.#rhythms.delete(name);
+    this.#rhythms.set(name, rhythm);
+    if (this.#rhythms.size > MAX_RHYTHMS) this.#rhythms.delete(this.#rhythms.keys().next().value ?? "");
+    return rhythm;
+  }
+}
+
+function otherLane(lane: Lane): Lane {
+  return lane === "caller" ? "backlog" : "caller";
+}
+
+/** The value by which a call is grouped, and its size. */
+function readBody({ body }: Pick<SlotCall, "body">, { key, size }: BatchingConfig) {
+  if ((key === null && size === null) || body.length === 0) return { key: "", size: 1 };
+  const fields = JSON.parse(body.toString("utf8")) as Record<string, unknown>;
+  const valueOf = (name: string | null): unknown =>
+    name !== null && Object.hasOwn(fields, name) ? fields[name] : undefined;
+  return { key: shortKey(valueOf(key)), size: sizeOf(valueOf(size)) };
+}
+
+function shortKey(value: unknown): string {
+  const text = JSON.stringify(value) ?? "";
+  return text.length <= KEY_CHARS ? text : createHash("sha256").update(text).digest("base64");
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value === "string" || Array.isArray(value)) return value.length;
+  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 1;
+}

@@ -1,0 +1,109 @@
+/** Why the calls of a batch left when they did. */
+export type BatchReason = "idle" | "full" | "window" | "deadline" | "drain";
+
+/** A group of calls that may share one execution, while a slot is free for it. Times are milliseconds. */
+export type WaitingGroup = {
+  readonly calls: number;
+  /** Their sizes together. */
+  readonly size: number;
+  /** No further call may join it. */
+  readonly isFull: boolean;
+  /** Since the oldest call came. */
+  readonly oldestMs: number;
+  /** Since the latest came, or the slot became free if that was later. */
+  readonly lullMs: number;
+  /** Since it could have left: the slot is free, and the oldest call is there. */
+  readonly freeMs: number;
+  /** How long the slot had been free when the oldest call came; 0 if the call was first. */
+  readonly restMs: number;
+  /** Nothing new will come. */
+  readonly isDraining: boolean;
+};
+
+/** What the app and its operator ask for. */
+export type ReleaseRules = {
+  readonly maxWaitMs: number;
+  readonly targetMs: number | null;
+  /** An execution that takes longer is stopped. */
+  readonly limitMs: number;
+};
+
+/** What was seen of earlier calls. */
+export type Learned = {
+  /** An execution takes `fixedMs + perSizeMs * size`; null before the first. */
+  readonly duration: { readonly fixedMs: number; readonly perSizeMs: number } | null;
+  /** Between calls that follow the end of a batch, and between calls on the whole; null if unknown. */
+  readonly burstGapMs: number | null;
+  readonly steadyGapMs: number | null;
+  /** Calls that are likely to come because callers that had an answer lately ask again. */
+  readonly expected: number;
+};
+
+/** The oldest calls leave, up to that size together. */
+export type Leaving = { readonly leaves: true; readonly size: number; readonly reason: BatchReason };
+
+/** Leave, or wait for others, for so long at most. */
+export type Release = Leaving | { readonly leaves: false; readonly waitMs: number };
+
+/** Calls come this much closer together after a batch than usual, if they are answers to it. */
+const BURST = 2;
+/** When so many gaps have passed without a call, no more are coming. */
+const LULL_GAPS = 4;
+/** Timers are no finer. */
+const LEAST_LULL_MS = 1;
+/** An execution must end in time even if it takes twice as long as expected. */
+const MARGIN = 2;
+
+/**
+ * Whether a group leaves now. A free slot is not held back, with one exception: callers whose calls were just answered ask
+ * again within moments, and an execution that takes them along serves all of them sooner. `k` calls that wait for one
+ * more, which comes after a gap `g`, lose `k * g` together; the call that would have to wait for the next execution
+ * saves that execution's fixed time.
+ */
+export function release(waiting: WaitingGroup, rules: ReleaseRules, learned: Learned): Release {
+  const { maxWaitMs, limitMs, targetMs } = rules;
+  const mostSize = sizeWithin(waiting, rules, learned);
+  if (waiting.size > mostSize) return { leaves: true, size: mostSize, reason: "deadline" };
+  const leave = (reason: BatchReason): Release => ({ leaves: true, size: waiting.size, reason });
+  if (waiting.isFull) return leave("full");
+  if (waiting.isDraining) return leave("drain");
+  const lullMs = lullWorthWaiting(waiting, rules, learned);
+  if (lullMs === null) return leave("idle");
+  if (waiting.freeMs >= maxWaitMs) return leave("window");
+  const takesMs = durationOf(waiting.size, learned);
+  const slackMs = Math.min(targetMs ?? Infinity, limitMs) - waiting.oldestMs - takesMs;
+  if (slackMs <= 0) return leave("deadline");
+  return {
+    leaves: false,
+    waitMs: Math.min(maxWaitMs - waiting.freeMs, lullMs - waiting.lullMs, slackMs),
+  };
+}
+
+/** How long a pause between calls may be for which it is worth to wait; null if waiting is of no use. */
+function lullWorthWaiting(
+  { calls, restMs, lullMs }: WaitingGroup,
+  { maxWaitMs }: ReleaseRules,
+  { duration, burstGapMs, steadyGapMs, expected }: Learned,
+): number | null {
+  if (duration === null || burstGapMs === null || steadyGapMs === null) return null;
+  // It finds a slot that was idle: it was not sent by a caller that was just answered.
+  if (expected <= 0 || restMs > maxWaitMs) return null;
+  if (burstGapMs * BURST > steadyGapMs || calls * burstGapMs >= duration.fixedMs) return null;
+  const longestMs = Math.max(LEAST_LULL_MS, LULL_GAPS * burstGapMs);
+  return lullMs < longestMs ? longestMs : null;
+}
+
+/** The size that meets the target and the time limit; without a bound if even a single call cannot. */
+function sizeWithin({ oldestMs }: WaitingGroup, rules: ReleaseRules, { duration }: Learned): number {
+  if (duration === null || duration.perSizeMs <= 0) return Infinity;
+  const sizeIn = (ms: number): number => {
+    const size = Math.floor((ms - duration.fixedMs) / duration.perSizeMs);
+    return size >= 1 ? size : Infinity;
+  };
+  const { targetMs, limitMs } = rules;
+  return Math.min(targetMs === null ? Infinity : sizeIn(targetMs - oldestMs), sizeIn(limitMs / MARGIN));
+}
+
+function durationOf(size: number, { duration }: Learned): number {
+  return duration === null ? 0 : duration.fixedMs + duration.perSizeMs * size;
+}

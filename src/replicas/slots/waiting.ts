@@ -1,0 +1,122 @@
+import type { BatchingConfig } from "../../model/app-config.ts";
+import { type Batch, Batches, Group, type Moment } from "./batches.ts";
+import type { Lane, SlotCall } from "./capacity.ts";
+import { Lanes } from "./lanes.ts";
+import type { Leaving } from "./release.ts";
+
+/** A call, or calls that share an execution. */
+type Place<C extends SlotCall> = C | Group<C>;
+
+/** Calls that are handed over together. */
+export type Departure<C> = { readonly calls: readonly C[]; readonly batch: Batch | null };
+
+/** The calls that wait for a slot. Those that may share an execution have one place together. */
+export class Waiting<C extends SlotCall> {
+  readonly #lanes = new Lanes<Place<C>>();
+  readonly #batches: Batches<C> | null;
+  /** When a slot last became free; only known where there are batches. */
+  #freedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(batching: Readonly<Record<string, BatchingConfig>>) {
+    this.#batches = Object.keys(batching).length > 0 ? new Batches(batching) : null;
+  }
+
+  /** Calls may share executions. */
+  get hasBatches(): boolean {
+    return this.#batches !== null;
+  }
+
+  /** The most calls that one slot may take at once. */
+  get mostCalls(): number {
+    return this.#batches?.mostCalls ?? 1;
+  }
+
+  /** How many slots they ask for. */
+  get places(): number {
+    return this.#lanes.size;
+  }
+
+  /** How many calls wait in a lane. */
+  count(lane: Lane): number {
+    const { callers, backlog } = this.#lanes;
+    const places = lane === "caller" ? callers.size : backlog.size;
+    return this.#batches ? places + this.#batches.more(lane) : places;
+  }
+
+  /** The caller that has waited longest. */
+  oldestCaller(): C | undefined {
+    const place = this.#lanes.callers.peek();
+    return place instanceof Group ? place.calls[0] : place;
+  }
+
+  push(call: C, now: number): void {
+    const place = this.#placeOf(call, now);
+    if (place) this.#lanes.push(place);
+  }
+
+  /** Takes the call whose turn it is, where there are no batches. */
+  shift(): C | undefined {
+    return this.#lanes.shift() as C | undefined;
+  }
+
+  /** Takes what leaves next; or says in how many milliseconds to ask again, if all of it waits for more calls. */
+  depart(moment: Omit<Moment, "freedAt">): Departure<C> | number {
+    const batches = this.#batches;
+    let waitMs = Number.POSITIVE_INFINITY;
+    let leaving: Leaving = { leaves: true, size: 0, reason: "full" };
+    const place = this.#lanes.shiftFirst((each) => {
+      if (!(each instanceof Group) || !batches) return true;
+      const decision = batches.decide(each, { ...moment, freedAt: this.#freedAt });
+      if (decision.leaves) leaving = decision;
+      else waitMs = Math.min(waitMs, decision.waitMs);
+      return decision.leaves;
+    });
+    if (!place) return waitMs;
+    if (!(place instanceof Group) || !batches) return { calls: [place as C], batch: null };
+    const { calls, batch, emptied } = batches.take(place, leaving, moment.now);
+    if (place.calls.length > 0) this.#lanes.putBack([place]);
+    if (emptied) this.#lanes.remove(emptied);
+    return { calls, batch };
+  }
+
+  remove(call: C): void {
+    const group = call.group as Group<C> | null;
+    if (!group) this.#lanes.remove(call);
+    else if (this.#batches?.leave(call, group)) this.#lanes.remove(group);
+  }
+
+  /** Puts calls that came back into their old places again. */
+  putBack(calls: readonly C[], now: number): void {
+    const places = calls.flatMap((call) => this.#placeOf(call, now) ?? []);
+    this.#lanes.putBack(places);
+  }
+
+  takeAll(): C[] {
+    return this.#callsOf(this.#lanes.takeAll());
+  }
+
+  takeBacklog(): C[] {
+    return this.#callsOf(this.#lanes.backlog.takeAll());
+  }
+
+  /** A replica holds a call no more; `isUsual`: its function was run once, and returned. */
+  noteOver({ batch }: C, isUsual: boolean, now: number): void {
+    this.#freedAt = now;
+    if (batch) this.#batches?.over(batch, isUsual, now);
+  }
+
+  /** Null if the call joins others, which have a place. */
+  #placeOf(call: C, now: number): Place<C> | null {
+    const rules = this.#batches?.rulesOf(call);
+    return rules && this.#batches ? this.#batches.join(call, rules, now, this.#freedAt) : call;
+  }
+
+  #callsOf(places: readonly Place<C>[]): C[] {
+    return places.flatMap((place) => {
+      if (!(place instanceof Group)) return place;
+      const calls = [...place.calls];
+      for (const call of calls) this.#batches?.leave(call, place);
+      return calls;
+    });
+  }
+}
