@@ -59,6 +59,7 @@ verifies("dashboard.palette", "somebody with a keyboard alone signs in and reach
     "Files",
     "Audit",
     "Nodes",
+    "Hardware",
     "Settings",
     "Overview",
   ]) {
@@ -111,7 +112,7 @@ test("Tab goes through a page in the order in which it is read, and past the nav
   const { page } = await open("/keys");
   await isWhole(page);
   const order: string[] = [];
-  for (let i = 0; i < 19; i++) {
+  for (let i = 0; i < 20; i++) {
     await page.keyboard.press("Tab");
     order.push((await focused(page)).replace(/Ctrl K$/, ""));
   }
@@ -124,6 +125,7 @@ test("Tab goes through a page in the order in which it is read, and past the nav
     "Files",
     "Audit",
     "Nodes",
+    "Hardware",
     "Settings",
   ];
   const beginning = ["Skip to the content", "Project", "Go to…"];

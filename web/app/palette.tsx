@@ -12,7 +12,8 @@ import { toggleTheme } from "./theme.ts";
 
 type Entry = { readonly title: string; readonly kind: string; readonly go: () => unknown };
 
-const MAX_SHOWN = 13;
+/** The list scrolls. */
+const MAX_SHOWN = 40;
 /** Runs of one millisecond. */
 const MAX_TOGETHER = 100;
 const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -169,15 +170,20 @@ function useEntries(projectId: string, text: string): Entry[] {
     const to = "/projects/$projectId" as const;
     entries.push({ title: name, kind: "project", go: () => navigate({ to, params: { projectId: id } }) });
   }
-  entries.push({ title: "Change colours", kind: "deed", go: toggleTheme });
-  entries.push({ title: "Sign out", kind: "deed", go: () => session.signOut().catch(tellError) });
+  // In sight however many apps there are.
+  const last: Entry[] = [
+    { title: "Change colours", kind: "deed", go: toggleTheme },
+    { title: "Sign out", kind: "deed", go: () => session.signOut().catch(tellError) },
+  ];
   if (run) {
     const appName = nameOf(projectId, run.modelId);
     const to = "/projects/$projectId/apps/$appName/runs/$runId" as const;
     const go = () => navigate({ to, params: { projectId, appName, runId: run.id } });
-    entries.push({ title: run.id, kind: `run of ${appName}`, go });
+    last.push({ title: run.id, kind: `run of ${appName}`, go });
   }
-  return entries.filter(({ title }) => title.toLowerCase().includes(wanted)).slice(0, MAX_SHOWN);
+  const matching = (all: readonly Entry[]) =>
+    all.filter(({ title }) => title.toLowerCase().includes(wanted));
+  return [...matching(entries).slice(0, MAX_SHOWN), ...matching(last)];
 }
 
 /** The run of that id, whichever app it is of: an id begins with the time it was made, and lists know that. */
