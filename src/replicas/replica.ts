@@ -334,7 +334,8 @@ export function functionReplicas(
           },
           onGone: (exit, lost, unread) => {
             home.forget(ticket);
-            const isUnread = (call: Call) => call === unread || (call.batch !== null && call.batch === unread?.batch);
+            const isUnread = (call: Call) =>
+              call === unread || (call.batch !== null && call.batch === unread?.batch);
             // Calls begin in order, and a result is sent before the next call begins: only these can have begun. From
             // another machine, results may have been lost, so any call can have begun. Batches are not handed ahead.
             const mayHaveBegun = (call: Call, place: number) =>

@@ -25,7 +25,13 @@ export class Batch {
   isUsual = true;
   isOver = false;
 
-  constructor(group: Pick<Group<SlotCall>, "functionName" | "rhythm">, calls: number, weight: number, reason: BatchReason, now: number) {
+  constructor(
+    group: Pick<Group<SlotCall>, "functionName" | "rhythm">,
+    calls: number,
+    weight: number,
+    reason: BatchReason,
+    now: number,
+  ) {
     this.functionName = group.functionName;
     this.rhythm = group.rhythm;
     this.reason = reason;
@@ -41,14 +47,13 @@ export class Group<C extends SlotCall> {
   readonly key: string;
   readonly lane: Lane;
   readonly rhythm: Rhythm;
-  /** Null for a call that runs alone. */
-  readonly rules: BatchingConfig | null;
+  readonly rules: BatchingConfig;
   readonly calls: C[] = [];
   size = 0;
   /** No call may join it any more. */
   isClosed = false;
 
-  constructor(lane: Lane, functionName: string, key: string, rhythm: Rhythm, rules: BatchingConfig | null) {
+  constructor(lane: Lane, functionName: string, key: string, rhythm: Rhythm, rules: BatchingConfig) {
     this.lane = lane;
     this.functionName = functionName;
     this.key = key;
@@ -81,12 +86,12 @@ export class Group<C extends SlotCall> {
     call.group = null;
   }
 
-  /** Takes its oldest calls, up to a size together; at least one. */
-  take(maxSize: number): C[] {
+  /** Takes its oldest calls, up to a size together and so many; at least one. */
+  take(maxSize: number, maxCalls: number): C[] {
     let size = 0;
     let count = 0;
     for (const call of this.calls) {
-      if (count > 0 && size + call.size > maxSize) break;
+      if (count > 0 && (size + call.size > maxSize || count === maxCalls)) break;
       size += call.size;
       count += 1;
     }
@@ -110,8 +115,8 @@ export type Moment = {
 export class Batches<C extends SlotCall> {
   readonly #rules: Readonly<Record<string, BatchingConfig>>;
   readonly #trends = new Map<string, DurationTrend>();
-  /** By lane, function and key; groups that calls may join. */
-  readonly #open = new Map<string, Group<C>>();
+  /** Those that wait, oldest first, by lane, function and key. Only the last may have room. */
+  readonly #groups = new Map<string, Group<C>[]>();
   readonly #rhythms = new Map<string, Rhythm>();
   /** Waiting calls beyond the first of each group, by lane. */
   readonly #more: Record<Lane, number> = { caller: 0, backlog: 0 };
@@ -139,32 +144,42 @@ export class Batches<C extends SlotCall> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
-    let group = call.isAlone ? undefined : this.#open.get(call.lane + name);
-    const isNew = !group?.hasRoomFor(size, rules.maxSize);
-    if (!group || isNew) {
-      group = new Group<C>(call.lane, call.functionName, name, rhythm, rules);
-      if (call.isAlone) group.isClosed = true;
-      else this.#open.set(call.lane + name, group);
-    } else this.#more[call.lane] += 1;
+    const groups = this.#groupsOf(call.lane, name);
+    const last = groups.at(-1);
+    const group = last?.hasRoomFor(size, rules.maxSize)
+      ? last
+      : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
     group.add(call, size);
     // Both: calls may have the size 0.
-    if (group.size >= rules.maxSize || group.calls.length >= rules.maxSize) this.#close(group);
-    if (!call.isAlone) rhythm.came(now, freedAt, group.calls.length, rules.maxWaitSeconds * 1000);
-    return isNew ? group : null;
+    group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
+    rhythm.came(now, freedAt, group.calls.length);
+    if (group === last) this.#more[call.lane] += 1;
+    else groups.push(group);
+    return group === last ? null : group;
+  }
+
+  /** The place of a call that came back. Others do not join it, but it may leave with those that came before or after it. */
+  return(call: C, rules: BatchingConfig): Group<C> {
+    const { key, size } = readBody(call, rules);
+    const name = JSON.stringify([call.functionName, key]);
+    const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
+    group.add(call, size);
+    group.isClosed = true;
+    if (!call.isAlone) this.#groupsOf(call.lane, name).unshift(group);
+    return group;
   }
 
   /** A call waits no longer. Returns whether its group has no other. */
   leave(call: C, group: Group<C>): boolean {
     group.remove(call);
     if (group.calls.length > 0) this.#more[group.lane] -= 1;
-    else this.#close(group);
+    else this.#forget(group);
     return group.calls.length === 0;
   }
 
   /** Whether a group leaves, if a slot is free. */
   decide(group: Group<C>, { now, freedAt, limitMs, isDraining }: Moment): Release {
     const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
-    if (!rules) return { leaves: true, size, reason: "full" };
     const { maxWaitSeconds, targetLatencySeconds } = rules;
     const couldLeaveAt = Math.max(freedAt, enqueuedAt);
     return release(
@@ -186,40 +201,43 @@ export class Batches<C extends SlotCall> {
       {
         duration: this.#trends.get(functionName)?.line ?? null,
         burstGapMs: rhythm.burstGapMs,
-        steadyGapMs: rhythm.steadyGapMs,
         expected: rhythm.expected(calls.length),
       },
     );
   }
 
   /**
-   * Takes the calls with which a group leaves, and fills up with those of the same key in the other lane. The group may
-   * keep some; `emptied` is a group whose place in its lane is not needed any more.
+   * Takes the calls with which a group leaves, and fills up with those of the same key in other places. The group may
+   * keep some; `emptied` are the groups whose places are not needed any more.
    */
   take(group: Group<C>, { size, reason }: Leaving, now: number) {
-    const { functionName, key, lane, rules } = group;
-    const calls = group.take(size);
-    this.#more[lane] -= calls.length - (group.calls.length === 0 ? 1 : 0);
-    if (group.calls.length === 0) this.#close(group);
-    let weight = calls.reduce((sum, call) => sum + call.size, 0);
-    const other = group.isClosed && reason === "full" ? undefined : this.#open.get(otherLane(lane) + key);
-    const room = reason === "deadline" ? size - weight : (rules?.maxSize ?? 0) - weight;
-    let emptied: Group<C> | null = null;
-    const [first] = other?.calls ?? [];
-    if (other && first && group.calls.length === 0 && first.size <= room) {
-      const joined = other.take(Math.min(room, (rules?.maxSize ?? 0) - calls.length));
-      this.#more[other.lane] -= joined.length - (other.calls.length === 0 ? 1 : 0);
-      if (other.calls.length === 0) {
-        this.#close(other);
-        emptied = other;
-      }
-      for (const call of joined) weight += call.size;
+    const { lane, key, rules } = group;
+    const isAlone = group.calls[0]?.isAlone ?? true;
+    const most = reason === "deadline" ? size : Math.max(size, rules.maxSize);
+    const calls = this.#takeFrom(group, size, rules.maxSize);
+    let weight = sizesOf(calls);
+    const emptied: Group<C>[] = [];
+    const others = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
+    for (const other of others) {
+      const [first] = other.calls;
+      if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
+      const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length);
+      weight += sizesOf(joined);
       calls.push(...joined);
+      if (other.calls.length === 0) emptied.push(other);
     }
     const batch = new Batch(group, calls.length, weight, reason, now);
     for (const call of calls) call.batch = batch;
     group.rhythm.left(calls.length);
-    return { calls, batch, functionName, emptied };
+    return { calls, batch, emptied };
+  }
+
+  #takeFrom(group: Group<C>, maxSize: number, maxCalls: number): C[] {
+    const calls = group.take(maxSize, maxCalls);
+    const isEmpty = group.calls.length === 0;
+    this.#more[group.lane] -= calls.length - (isEmpty ? 1 : 0);
+    if (isEmpty) this.#forget(group);
+    return calls;
   }
 
   /** To be called for each call of a batch that its replica holds no more: the last one ends the batch. */
@@ -234,9 +252,18 @@ export class Batches<C extends SlotCall> {
     trend.add(batch.weight, now - batch.handedAt);
   }
 
-  #close(group: Group<C>): void {
+  #groupsOf(lane: Lane, name: string): Group<C>[] {
+    const groups = this.#groups.get(lane + name) ?? [];
+    this.#groups.set(lane + name, groups);
+    return groups;
+  }
+
+  #forget(group: Group<C>): void {
     group.isClosed = true;
-    if (this.#open.get(group.lane + group.key) === group) this.#open.delete(group.lane + group.key);
+    const name = group.lane + group.key;
+    const others = (this.#groups.get(name) ?? []).filter((other) => other !== group);
+    if (others.length > 0) this.#groups.set(name, others);
+    else this.#groups.delete(name);
   }
 
   #rhythmOf(name: string): Rhythm {
@@ -251,6 +278,10 @@ export class Batches<C extends SlotCall> {
 
 function otherLane(lane: Lane): Lane {
   return lane === "caller" ? "backlog" : "caller";
+}
+
+function sizesOf(calls: readonly SlotCall[]): number {
+  return calls.reduce((sum, { size }) => sum + size, 0);
 }
 
 /** The value by which a call is grouped, and its size. */

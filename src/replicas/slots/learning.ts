@@ -31,9 +31,12 @@ export class DurationTrend {
   }
 }
 
-/** Of a new gap, in the mean of their logarithms: a single long one counts for little. */
+/** What a new gap counts for. */
 const NEW_GAP = 1 / 8;
-const LEAST_GAP_MS = 0.005;
+/** Callers that ask again after an answer come at this part of the usual gap at most. Of calls that come by chance 2 in 5 do. */
+const SOON = 1 / 2;
+/** So many gaps must be that short. */
+const OFTEN = 0.6;
 /** The usual gap is that of the last one to two times so many calls. */
 const STEADY_CALLS = 64;
 /** How much of the difference the number of callers comes down with each batch that had fewer. */
@@ -44,20 +47,17 @@ export class Rhythm {
   /** Calls that replicas hold. */
   inHand = 0;
   #lastMs: number | null = null;
-  #burstGapLog: number | null = null;
+  #soonGapMs = 0;
+  /** How many of the gaps after a call, or the end of a batch, are short, from 0 to 1. */
+  #soonShare = 0;
   #marks = { olderMs: 0, olderCalls: 0, newerMs: 0, newerCalls: 0 };
   #calls = 0;
   #mostAtOnce = 0;
   #mostLately = 0;
 
-  /** A call came, the `waiting`th of its group; `freedMs` is when a slot last became free. */
-  came(nowMs: number, freedMs: number, waiting: number, burstWithinMs: number): void {
-    const sinceMs = Math.max(this.#lastMs ?? -Infinity, freedMs);
-    if (nowMs - freedMs <= burstWithinMs && this.#lastMs !== null) {
-      const gap = Math.log(Math.max(LEAST_GAP_MS, nowMs - sinceMs));
-      this.#burstGapLog =
-        this.#burstGapLog === null ? gap : this.#burstGapLog + (gap - this.#burstGapLog) * NEW_GAP;
-    }
+  /** A call came, the `waiting`th of its group; `freedMs` is when a batch last ended. */
+  came(nowMs: number, freedMs: number, waiting: number): void {
+    this.#noteGap(nowMs - Math.max(this.#lastMs ?? -Infinity, freedMs));
     if (this.#lastMs === null) this.#marks = { olderMs: nowMs, olderCalls: 0, newerMs: nowMs, newerCalls: 0 };
     this.#lastMs = nowMs;
     this.#calls += 1;
@@ -83,13 +83,21 @@ export class Rhythm {
     this.#mostLately = 0;
   }
 
-  /** Between calls after the end of a batch. */
+  /** Between the calls of callers that were just answered; null if they do not ask again at once. */
   get burstGapMs(): number | null {
-    return this.#burstGapLog === null ? null : Math.exp(this.#burstGapLog);
+    return this.#soonShare >= OFTEN ? this.#soonGapMs : null;
+  }
+
+  #noteGap(gapMs: number): void {
+    const steadyMs = this.#steadyGapMs;
+    if (steadyMs === null) return;
+    const isSoon = gapMs <= steadyMs * SOON;
+    this.#soonShare += ((isSoon ? 1 : 0) - this.#soonShare) * NEW_GAP;
+    if (isSoon) this.#soonGapMs += (gapMs - this.#soonGapMs) * NEW_GAP;
   }
 
   /** Between calls on the whole. */
-  get steadyGapMs(): number | null {
+  get #steadyGapMs(): number | null {
     const { olderMs, olderCalls } = this.#marks;
     const calls = this.#calls - olderCalls - 1;
     return this.#lastMs === null || calls <= 0 ? null : (this.#lastMs - olderMs) / calls;

@@ -32,9 +32,8 @@ export type ReleaseRules = {
 export type Learned = {
   /** An execution takes `fixedMs + perSizeMs * size`; null before the first. */
   readonly duration: { readonly fixedMs: number; readonly perSizeMs: number } | null;
-  /** Between calls that follow the end of a batch, and between calls on the whole; null if unknown. */
+  /** Between the calls of callers that were just answered; null if they do not ask again at once. */
   readonly burstGapMs: number | null;
-  readonly steadyGapMs: number | null;
   /** Calls that are likely to come because callers that had an answer lately ask again. */
   readonly expected: number;
 };
@@ -45,8 +44,6 @@ export type Leaving = { readonly leaves: true; readonly size: number; readonly r
 /** Leave, or wait for others, for so long at most. */
 export type Release = Leaving | { readonly leaves: false; readonly waitMs: number };
 
-/** Calls come this much closer together after a batch than usual, if they are answers to it. */
-const BURST = 2;
 /** When so many gaps have passed without a call, no more are coming. */
 const LULL_GAPS = 4;
 /** Timers are no finer. */
@@ -56,9 +53,9 @@ const MARGIN = 2;
 
 /**
  * Whether a group leaves now. A free slot is not held back, with one exception: callers whose calls were just answered ask
- * again within moments, and an execution that takes them along serves all of them sooner. `k` calls that wait for one
- * more, which comes after a gap `g`, lose `k * g` together; the call that would have to wait for the next execution
- * saves that execution's fixed time.
+ * again within moments. One execution for all of them takes its fixed time once, and the time until all are there. If the
+ * first ones leave at once, the others gather meanwhile, but the fixed time is spent twice. So the wait is worth it
+ * if all are there within less than that.
  */
 export function release(waiting: WaitingGroup, rules: ReleaseRules, learned: Learned): Release {
   const { maxWaitMs, limitMs, targetMs } = rules;
@@ -83,12 +80,12 @@ export function release(waiting: WaitingGroup, rules: ReleaseRules, learned: Lea
 function lullWorthWaiting(
   { calls, restMs, lullMs }: WaitingGroup,
   { maxWaitMs }: ReleaseRules,
-  { duration, burstGapMs, steadyGapMs, expected }: Learned,
+  { duration, burstGapMs, expected }: Learned,
 ): number | null {
-  if (duration === null || burstGapMs === null || steadyGapMs === null) return null;
+  if (duration === null || burstGapMs === null) return null;
   // It finds a slot that was idle: it was not sent by a caller that was just answered.
   if (expected <= 0 || restMs > maxWaitMs) return null;
-  if (burstGapMs * BURST > steadyGapMs || calls * burstGapMs >= duration.fixedMs) return null;
+  if ((calls + expected) * burstGapMs >= duration.fixedMs) return null;
   const longestMs = Math.max(LEAST_LULL_MS, LULL_GAPS * burstGapMs);
   return lullMs < longestMs ? longestMs : null;
 }

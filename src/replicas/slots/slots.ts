@@ -268,7 +268,7 @@ export class Slots<C extends SlotCall> {
       else waiting.push(call);
     }
     if (this.isClosing) return;
-    this.#waiting.putBack(waiting, now);
+    this.#waiting.putBack(waiting);
     this.handOver();
     this.#capacity.scale();
   }

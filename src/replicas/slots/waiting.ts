@@ -50,7 +50,9 @@ export class Waiting<C extends SlotCall> {
   }
 
   push(call: C, now: number): void {
-    const place = this.#placeOf(call, now);
+    const rules = this.#batches?.rulesOf(call);
+    // Null if the call joins others, which have a place.
+    const place = rules && this.#batches ? this.#batches.join(call, rules, now, this.#freedAt) : call;
     if (place) this.#lanes.push(place);
   }
 
@@ -75,7 +77,7 @@ export class Waiting<C extends SlotCall> {
     if (!(place instanceof Group) || !batches) return { calls: [place as C], batch: null };
     const { calls, batch, emptied } = batches.take(place, leaving, moment.now);
     if (place.calls.length > 0) this.#lanes.putBack([place]);
-    if (emptied) this.#lanes.remove(emptied);
+    for (const each of emptied) this.#lanes.remove(each);
     return { calls, batch };
   }
 
@@ -86,9 +88,13 @@ export class Waiting<C extends SlotCall> {
   }
 
   /** Puts calls that came back into their old places again. */
-  putBack(calls: readonly C[], now: number): void {
-    const places = calls.flatMap((call) => this.#placeOf(call, now) ?? []);
-    this.#lanes.putBack(places);
+  putBack(calls: readonly C[]): void {
+    this.#lanes.putBack(
+      calls.map((call) => {
+        const rules = this.#batches?.rulesOf(call);
+        return rules && this.#batches ? this.#batches.return(call, rules) : call;
+      }),
+    );
   }
 
   takeAll(): C[] {
@@ -103,12 +109,6 @@ export class Waiting<C extends SlotCall> {
   noteOver({ batch }: C, isUsual: boolean, now: number): void {
     this.#freedAt = now;
     if (batch) this.#batches?.over(batch, isUsual, now);
-  }
-
-  /** Null if the call joins others, which have a place. */
-  #placeOf(call: C, now: number): Place<C> | null {
-    const rules = this.#batches?.rulesOf(call);
-    return rules && this.#batches ? this.#batches.join(call, rules, now, this.#freedAt) : call;
   }
 
   #callsOf(places: readonly Place<C>[]): C[] {

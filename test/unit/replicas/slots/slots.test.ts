@@ -94,7 +94,9 @@ function playedSlots(changes: Partial<ScalingConfig> = {}, played: Partial<Capac
     close: async () => void said.push("closed"),
     ...played,
   };
-  const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock, { mayHandAhead: true });
+  const slots = new Slots(sampleScaling({ maxReplicas: 1, ...changes }), capacity, clock, {
+    mayHandAhead: true,
+  });
   const submit = (name: string, lane: Lane = "caller"): PlainCall => {
     const call = new PlainCall(name, lane, said);
     slots.submit(call);

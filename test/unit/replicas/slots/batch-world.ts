@@ -1,0 +1,190 @@
+import type { BatchingConfig, ScalingConfig } from "../../../../src/model/app-config.ts";
+import type { Outcome } from "../../../../src/model/outcome.ts";
+import type { Batch } from "../../../../src/replicas/slots/batches.ts";
+import type { Capacity, Lane, SlotCall, SlotReplica } from "../../../../src/replicas/slots/capacity.ts";
+import type { BatchReason } from "../../../../src/replicas/slots/release.ts";
+import { Slots } from "../../../../src/replicas/slots/slots.ts";
+import { HandClock } from "../../../support/clocks.ts";
+import { sampleScaling } from "../sample-scaling.ts";
+
+export const BATCHING: BatchingConfig = {
+  maxSize: 64,
+  maxWaitSeconds: 0.01,
+  key: null,
+  size: null,
+  targetLatencySeconds: null,
+  onError: "split",
+  stepper: null,
+};
+
+/** A call of the function `run`, unless it is said otherwise. */
+export class PlayedCall implements SlotCall {
+  readonly lane: Lane;
+  readonly functionName: string;
+  readonly body: Buffer;
+  holder: object | null = null;
+  hasEnded = false;
+  isCancelled = false;
+  isEndless = false;
+  enqueuedAt = 0;
+  handedAt = 0;
+  readyMsAtStart = 0;
+  coldMs = 0;
+  setupMs = 0;
+  group: object | null = null;
+  size = 1;
+  batch: Batch | null = null;
+  isAlone = false;
+  mayRunAgain = true;
+  /** How it ended, and how often a replica got it. */
+  outcome: Outcome | null = null;
+  handed = 0;
+  readonly #onEnd: (call: PlayedCall) => void;
+
+  constructor(
+    onEnd: (call: PlayedCall) => void,
+    { lane = "caller", functionName = "run", fields = {} }: PlayedFields = {},
+  ) {
+    this.lane = lane;
+    this.functionName = functionName;
+    this.body = Buffer.from(JSON.stringify(fields));
+    this.#onEnd = onEnd;
+  }
+
+  farewell(): void {}
+
+  end(outcome: Outcome): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    this.outcome = outcome;
+    this.#onEnd(this);
+  }
+}
+
+export type PlayedFields = {
+  readonly lane?: Lane;
+  readonly functionName?: string;
+  readonly fields?: Readonly<Record<string, unknown>>;
+};
+
+/** Replicas that run for as long as a test says, and slots for them. */
+export class BatchWorld {
+  readonly clock = new HandClock(0);
+  readonly slots: Slots<PlayedCall>;
+  /** Every execution, in order. */
+  readonly executions: { readonly calls: readonly PlayedCall[]; readonly reason: BatchReason | null }[] = [];
+  readonly replicas: PlayedReplica[];
+  onEnd: (call: PlayedCall) => void = () => {};
+
+  constructor(
+    batching: Readonly<Record<string, Partial<BatchingConfig>>>,
+    scaling: Partial<ScalingConfig> = {},
+    replicas = 1,
+  ) {
+    this.replicas = Array.from({ length: replicas }, () => new PlayedReplica(this));
+    const capacity: Capacity<PlayedCall> = {
+      replicas: new Set(this.replicas),
+      ready: this.replicas,
+      awake: this.replicas,
+      readyClock: { elapsed: (now) => now },
+      setScaling: () => {},
+      holdMs: () => 0,
+      failure: () => null,
+      waitsForGpu: false,
+      gpuObstacle: () => null,
+      scale: () => {},
+      grow: () => {},
+      noteIdle: () => {},
+      noteHealth: () => {},
+      retire: () => {},
+      drain: async () => {},
+      close: async () => {},
+    };
+    const rules = Object.entries(batching).map(([name, some]) => [name, { ...BATCHING, ...some }]);
+    this.slots = new Slots(sampleScaling({ maxQueue: 100_000, ...scaling }), capacity, this.clock, {
+      mayHandAhead: true,
+      batching: Object.fromEntries(rules) as Record<string, BatchingConfig>,
+    });
+  }
+
+  submit(played: PlayedFields = {}): PlayedCall {
+    const call = new PlayedCall((each) => this.onEnd(each), played);
+    this.slots.submit(call);
+    return call;
+  }
+}
+
+const RETURNED: Outcome = { kind: "returned", json: Buffer.from("1"), status: 200, runMs: 1 };
+
+class PlayedReplica implements SlotReplica<PlayedCall> {
+  readonly setupMs = null;
+  readonly held = new Set<PlayedCall>();
+  busy = 0;
+  headSince = 0;
+  isCondemned = false;
+  readonly isWorn = false;
+  /** Milliseconds that an execution of so many calls takes; null: until a test ends it. */
+  takesMs: ((calls: number) => number) | null = null;
+  readonly #world: BatchWorld;
+
+  constructor(world: BatchWorld) {
+    this.#world = world;
+  }
+
+  get calls() {
+    return {
+      size: this.held.size,
+      values: () => this.held,
+      holds: (call: PlayedCall) => this.held.has(call),
+    };
+  }
+
+  hand(call: PlayedCall, now: number): void {
+    this.handBatch([call], now);
+  }
+
+  handBatch(calls: readonly PlayedCall[], now: number): void {
+    this.busy += 1;
+    for (const call of calls) {
+      call.holder = this;
+      call.handedAt = now;
+      call.handed += 1;
+      this.held.add(call);
+      if (call.batch) call.batch.held += 1;
+    }
+    this.#world.executions.push({ calls, reason: calls[0]?.batch?.reason ?? null });
+    if (this.takesMs)
+      this.#world.clock.after(this.takesMs(calls.length), () => {
+        for (const call of calls) this.finish(call);
+      });
+  }
+
+  /** A call is over. */
+  finish(call: PlayedCall, outcome: Outcome = RETURNED): void {
+    if (!this.held.has(call)) return;
+    this.#release(call);
+    this.#world.slots.onOutcome(call, outcome);
+  }
+
+  /** Its process ends, with all that it holds. */
+  die(): void {
+    const lost = [...this.held];
+    for (const call of lost) this.#release(call);
+    for (const call of lost) this.#world.slots.onOutcome(call, { kind: "died", detail: "exit code 1" });
+  }
+
+  withdraw(): void {}
+  cancel(call: PlayedCall): void {
+    // The last one's code has to stop first: a test ends it.
+    const isLast = call.batch === null || call.batch.held === 1;
+    if (!isLast) this.finish(call, { kind: "cancelled" });
+  }
+  kill(): void {
+    this.die();
+  }
+
+  #release(call: PlayedCall): void {
+    this.held.delete(call);
+    if (call.batch === null || --call.batch.held === 0) this.busy -= 1;
+  }
+}
