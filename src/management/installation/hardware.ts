@@ -1,7 +1,9 @@
 import { availableParallelism, totalmem } from "node:os";
-import type { Gpu, HeldGpu } from "../../model/gpu.ts";
+import { z } from "zod";
+import type { Gpu, GpuEviction, HeldGpu } from "../../model/gpu.ts";
 import { appId } from "../../model/names.ts";
 import type { OtherNodesGpus } from "../../nodes/join-nodes.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { HARDWARE, MACHINES } from "../../shapes/hardware.ts";
 import type { GpuRecord, HardwareRow, MachineRecord, NodeGpus } from "../../shapes/hardware.ts";
 import { type Operation, tagged } from "../api/operation.ts";
@@ -22,12 +24,14 @@ export function hardwareOperations(parts: ManagementParts): Operation[] {
     operation("GET", "/v2/gpus", {
       id: "listGpus",
       summary:
-        "List the machines of the installation with their GPUs: health, load, and which app holds them",
+        "List the machines of the installation with their GPUs: health, load, and which app holds them; with history, also over the last hour",
       access: "operator",
+      query: z.object({ history: z.stringbool().optional() }),
       response: MACHINES,
-      handle: async () => {
-        const others = await parts.gpus.ofOthers();
-        return [ownMachine(parts.ownNode(), nodeGpus(parts.gpus)), ...others.map(otherMachine)].toSorted(
+      handle: async ({ query: { history = false } }) => {
+        const others = await parts.gpus.ofOthers(history);
+        const own = ownMachine(parts.ownNode(), tellGpus(parts.gpus, history));
+        return [own, ...others.map(otherMachine)].toSorted(
           (a, b) => a.name.localeCompare(b.name) || a.nodeId.localeCompare(b.nodeId),
         );
       },
@@ -77,10 +81,40 @@ export function nodeGpus({ source, grants }: Pick<InstalledGpus, "source" | "gra
         projectId: holder.projectId,
         containerId: holder.replicaId,
         memoryBytes: holder.memoryBytes,
+        usedBytes: holder.usedBytes,
       })),
     };
   });
   return { driver, trouble, gpus: shown };
+}
+
+type OwnGpus = Omit<InstalledGpus, "ofOthers">;
+
+/** What this node says of its GPUs to others: as they are now, and if asked for also over the last hour. */
+export function tellGpus(own: OwnGpus, withHistory: boolean): NodeGpus {
+  return { ...nodeGpus(own), ...(withHistory && { history: historyOf(own) }) };
+}
+
+function historyOf({ source, history, evictions }: OwnGpus): NonNullable<NodeGpus["history"]> {
+  const { fromMs, stepMs, gpus } = history.ofGpus();
+  const nameOf = ({ projectId, app }: GpuEviction["by"]) => ({ appId: appId(projectId, app), projectId });
+  return {
+    from: timestamp(fromMs),
+    stepMs,
+    gpus: source.current().gpus.map(({ uuid }) => ({
+      uuid,
+      usedBytes: gpus.get(uuid)?.map((use) => use?.usedBytes ?? null) ?? [],
+      utilization: gpus.get(uuid)?.map((use) => use?.utilization ?? null) ?? [],
+    })),
+    evictions: evictions()
+      .filter(({ atMs }) => atMs >= fromMs)
+      .map(({ atMs, gpus: of, evicted, by }) => ({
+        at: timestamp(atMs),
+        gpus: [...of],
+        evicted: nameOf(evicted),
+        by: nameOf(by),
+      })),
+  };
 }
 
 /** How much of a GPU's memory is granted. */

@@ -20,6 +20,7 @@ const [counter, gauge, histogram] = [metric("counter"), metric("gauge"), metric(
 
 const OF_APP = ["project", "app"] as const;
 const OF_GPU = ["uuid", "index", "model"] as const;
+const OF_REPLICA = [...OF_APP, "replica", "uuid", "index"] as const;
 
 /** Everything `/metrics` shows, by name. `docs/metrics.md` lists the same. */
 export const METRICS = {
@@ -75,6 +76,11 @@ export const METRICS = {
   millrace_gpu_utilization_ratio: gauge(OF_GPU, "How much of the time the GPU computed, from 0 to 1."),
   millrace_gpu_power_watts: gauge(OF_GPU, "Power that the GPU draws."),
   millrace_gpu_temperature_celsius: gauge(OF_GPU, "Temperature of the GPU."),
+  millrace_gpu_replica_granted_bytes: gauge(
+    OF_REPLICA,
+    "Memory of the GPU that is granted to the replica: its share, or all of it.",
+  ),
+  millrace_gpu_replica_used_bytes: gauge(OF_REPLICA, "Memory of the GPU that the replica's processes use."),
   process_cpu_seconds_total: counter([], "CPU time of the service, without its replicas."),
   process_resident_memory_bytes: gauge([], "Memory of the service, without its replicas."),
   process_open_fds: gauge([], "Open file descriptors of the service."),
@@ -115,6 +121,7 @@ async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
   samples.add("millrace_records_waiting", {}, journal.waiting);
   samples.add("millrace_runs_lost_total", {}, journal.lost);
   measureGpus(parts, samples);
+  measureGrants(parts, samples);
   measureProcess(samples);
   measureLag(lag, samples);
   for (const live of parts.catalog.all()) measureApp(live, parts, samples);
@@ -168,6 +175,18 @@ function measureGpus({ gpus }: ManagementParts, samples: Samples): void {
     } as const;
     for (const [name, value] of Object.entries(measured))
       if (value !== null) samples.add(name as keyof typeof measured, of, value);
+  }
+}
+
+/** A replica has samples from its grant until its GPUs are back; so there are no more than fit on the GPUs. */
+function measureGrants({ gpus: { source, grants } }: ManagementParts, samples: Samples): void {
+  const gpus = new Map(source.current().gpus.map((gpu) => [gpu.uuid, gpu]));
+  for (const { gpu: uuid, app, projectId: project, replicaId: replica, ...share } of grants()) {
+    const gpu = gpus.get(uuid);
+    if (!gpu) continue;
+    const of = { project, app, replica, uuid, index: String(gpu.index) };
+    samples.add("millrace_gpu_replica_granted_bytes", of, share.memoryBytes ?? gpu.memoryBytes);
+    if (share.usedBytes !== null) samples.add("millrace_gpu_replica_used_bytes", of, share.usedBytes);
   }
 }
 
