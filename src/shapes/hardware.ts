@@ -66,6 +66,8 @@ const HISTORY = z.extend(HOUR, {
   evictions: listOf(z.object({ at: TIMESTAMP, gpus: listOf(text(128)), evicted: APP, by: APP })),
 });
 
+export type GpuHistoryRecord = z.infer<typeof HISTORY>;
+
 /** The GPUs of one machine, as it tells other nodes of them. */
 export const NODE_GPUS = z.object({
   driver: z.nullable(text(200)),
