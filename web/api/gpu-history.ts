@@ -51,5 +51,8 @@ export function appSteps({ from, stepMs, gpus }: AppGpus, uuids: readonly string
 
 /** Null if one is. */
 function sumOf(values: readonly (number | null)[]): number | null {
-  return values.reduce<number | null>((sum, value) => (sum === null || value === null ? null : sum + value), 0);
+  return values.reduce<number | null>(
+    (sum, value) => (sum === null || value === null ? null : sum + value),
+    0,
+  );
 }

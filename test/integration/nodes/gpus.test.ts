@@ -26,7 +26,14 @@ verifies(
     };
     const told = new ToldGpus();
     const gpu = SAMPLE_GPUS[0]!.uuid;
-    const held = { gpu, app: "hello", projectId: "p-1", replicaId: "replica-1", memoryBytes: 20e9, usedBytes: 1e9 };
+    const held = {
+      gpu,
+      app: "hello",
+      projectId: "p-1",
+      replicaId: "replica-1",
+      memoryBytes: 20e9,
+      usedBytes: 1e9,
+    };
     const grants = () => [held, { ...held, memoryBytes: null, usedBytes: null }];
     const { source } = told;
     const app = { projectId: "p-1", app: "hello" };

@@ -75,7 +75,10 @@ function Memory({ gpu }: { readonly gpu: GpuRecord }) {
 }
 
 /** What the driver does not say, as of most MIG instances the utilization, has no chart. */
-function Hour({ gpu: { index, uuid, memoryBytes }, history }: Props & { readonly history: GpuHistoryRecord }) {
+function Hour({
+  gpu: { index, uuid, memoryBytes },
+  history,
+}: Props & { readonly history: GpuHistoryRecord }) {
   const of = history.gpus.find((each) => each.uuid === uuid);
   const charts = [
     { title: "Memory in use", list: of?.usedBytes ?? [], top: memoryBytes, format: bytes },

@@ -39,13 +39,7 @@ export function Gpus({ projectId, appName }: { readonly projectId: string; reado
   );
 }
 
-function Chart({
-  hour,
-  colours,
-}: {
-  readonly hour: AppGpus;
-  readonly colours: ReadonlyMap<string, string>;
-}) {
+function Chart({ hour, colours }: { readonly hour: AppGpus; readonly colours: ReadonlyMap<string, string> }) {
   const drawn = hour.gpus.filter(({ uuid }) => colours.has(uuid));
   const { axis, values } = appSteps(hour, [...colours.keys()]);
   const series = drawn.map((gpu) => ({
