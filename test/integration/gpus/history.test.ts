@@ -114,7 +114,7 @@ verifies(
     const [past] = (await hourOf("large")).gpus;
     expect([past?.usedBytes.at(-1), past?.usedBytes.includes(45e9)]).toEqual([null, true]);
     expect((await hourOf("both")).gpus.map(({ ownUsedBytes }) => ownUsedBytes.at(-1))).toEqual([0, 0]);
-    // It takes more to tell, and only who asks for it gets it.
+    // It is long, so it is left out unless it is asked for.
     const { json: brief } = await api.call("listGpus", {}, { as: "owner" });
     expect(brief[0]).not.toHaveProperty("history");
   },

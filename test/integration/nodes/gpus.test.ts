@@ -38,8 +38,9 @@ verifies(
     const { source } = told;
     const app = { projectId: "p-1", app: "hello" };
     const eviction = { atMs: Date.now(), gpus: [gpu], evicted: app, by: { ...app, app: "other" } };
+    const old = { ...eviction, atMs: Date.now() - 2 * 3_600_000 };
     const history = new GpuHistory({ source, grants, clock: systemClock });
-    const gpus = { source, grants, evictions: () => [eviction], history };
+    const gpus = { source, grants, evictions: () => [old, eviction], history };
     let said: NodeGpus | null = null;
     const own = answering({
       owners: { lookAfter: refuse },

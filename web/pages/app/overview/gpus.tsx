@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { appQuery } from "../../../api/apps.ts";
 import { appSteps, gpusOf, OWN } from "../../../api/gpu-history.ts";
 import type { AppGpu, AppGpus } from "../../../api/gpu-history.ts";
 import { appGpusQuery, replicasQuery } from "../../../api/replicas.ts";
@@ -16,12 +17,14 @@ const OWN_SERIES = { name: OWN, title: "this app's replicas", colour: "var(--ink
 /** Which GPUs an app's replicas have, and how full these were in the last hour while they had them. */
 export function Gpus({ projectId, appName }: { readonly projectId: string; readonly appName: string }) {
   const { data: replicas = [] } = useQuery(replicasQuery(projectId, appName));
-  const { data: hour } = useQuery(appGpusQuery(projectId, appName));
+  const { data: app } = useQuery(appQuery(projectId, appName));
+  const enabled = Number(app?.gpuCount ?? 0) > 0;
+  const { data: hour } = useQuery({ ...appGpusQuery(projectId, appName), enabled });
   const gpus = gpusOf(replicas);
-  const known = new Map([...(hour?.gpus ?? []), ...gpus].map((gpu) => [gpu.uuid, gpu]));
-  if (known.size === 0) return null;
-  // Those that they have first.
-  const uuids = [...new Set([...gpus.map(({ uuid }) => uuid), ...known.keys()])];
+  const had = hour?.gpus ?? [];
+  // Those that they have now come first.
+  const uuids = [...new Set([...gpus, ...had].map(({ uuid }) => uuid))];
+  if (uuids.length === 0) return null;
   const colours = new Map(uuids.slice(0, COLOURS.length).map((uuid, index) => [uuid, COLOURS[index] ?? ""]));
   const listed = gpus.filter(({ uuid }) => colours.has(uuid));
   const hidden = gpus.length - listed.length;
@@ -34,7 +37,7 @@ export function Gpus({ projectId, appName }: { readonly projectId: string; reado
         {hidden > 0 && <li className="text-ink-faint">and {count(hidden)} more</li>}
         {gpus.length === 0 && <li className="text-ink-faint">Its replicas have none now.</li>}
       </ul>
-      {hour && <Chart hour={hour} colours={colours} />}
+      {hour && had.length > 0 && <Chart hour={hour} colours={colours} />}
     </Card>
   );
 }
