@@ -96,7 +96,7 @@ function Hour({
             values={list.map((value) => ({ value }))}
             top={top}
             format={format}
-            empty="None."
+            empty="Nothing in the last hour."
           />
         </section>
       ))}
