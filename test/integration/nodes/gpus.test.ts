@@ -5,6 +5,7 @@ import { nodeGpus, tellGpus } from "../../../src/management/installation/hardwar
 import type { NodeGpus } from "../../../src/shapes/hardware.ts";
 import { answering, NodeTalk, PeerFailure } from "../../../src/nodes/talk.ts";
 import { asOwner } from "../../support/as-owner.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { testAuthority, testNode } from "../../support/nodes/hop.ts";
 import { sampleNode } from "../../support/sample-node.ts";
@@ -37,9 +38,10 @@ verifies(
     const grants = () => [held, { ...held, memoryBytes: null, usedBytes: null }];
     const { source } = told;
     const app = { projectId: "p-1", app: "hello" };
-    const eviction = { atMs: Date.now(), gpus: [gpu], evicted: app, by: { ...app, app: "other" } };
-    const old = { ...eviction, atMs: Date.now() - 2 * 3_600_000 };
-    const history = new GpuHistory({ source, grants, clock: systemClock });
+    const clock = new HandClock();
+    const eviction = { atMs: clock.now(), gpus: [gpu], evicted: app, by: { ...app, app: "other" } };
+    const old = { ...eviction, atMs: clock.now() - 2 * 3_600_000 };
+    const history = new GpuHistory({ source, grants, clock });
     const gpus = { source, grants, evictions: () => [old, eviction], history };
     let said: NodeGpus | null = null;
     const own = answering({
