@@ -30,7 +30,7 @@ import { makeRuntimeDir, runtimeDir } from "./kit/runtime-dir.ts";
 import { liveStatusesBy } from "./management/apps/apps.ts";
 import { openControlSocket } from "./management/control-socket.ts";
 import { listenerUrl, warnOfExposure } from "./management/api/addresses.ts";
-import { nodeGpus } from "./management/installation/hardware.ts";
+import { nodeGpus, tellGpus } from "./management/installation/hardware.ts";
 import { Management } from "./management/server.ts";
 import { ownDetails } from "./nodes/own-node.ts";
 import type { RunKey } from "./model/run.ts";
@@ -42,6 +42,7 @@ import type { ProcessHost } from "./engines/local/host.ts";
 import type { SeatPlace } from "./engines/agent/seat-place.ts";
 import { startEngine } from "./engines/start-engine.ts";
 import { StorageHelper } from "./engines/programs/storage-helper.ts";
+import { GpuHistory } from "./host/gpus/history.ts";
 import type { GpuSource } from "./host/gpus/source.ts";
 import { findHost, startHost } from "./host/start-host.ts";
 import { hasNvidia } from "./host/walls/probes.ts";
@@ -170,7 +171,18 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     { ...options, ...found, ...machine, settings, blobs, home, seatHome, gpusOfOtherNodes, clock },
     life,
   );
-  const gpus = { source: machine.gpus, grants: () => grants?.held() ?? [] };
+  const gpuGrants = () => grants?.broker.use() ?? [];
+  const history = await life.start(
+    "history of GPUs",
+    () => new GpuHistory({ source: machine.gpus, grants: gpuGrants, clock }),
+    (started) => started.close(),
+  );
+  const gpus = {
+    source: machine.gpus,
+    grants: gpuGrants,
+    evictions: () => grants?.broker.evictions() ?? [],
+    history,
+  };
   const details = ownDetails(settings, clock.now(), {
     reached,
     managementPort: () => managementPort.value,
@@ -278,7 +290,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
         liveStatuses: liveStatusesBy(node, catalog),
-        gpus: { ...gpus, ofOthers: async () => (await node?.askOthersForGpus()) ?? [] },
+        gpus: { ...gpus, ofOthers: async (withHistory) => (await node?.askOthersForGpus(withHistory)) ?? [] },
         ownNode: () => ({ id: runs.nodeId, url: node?.url ?? null, details: details(), ...catalog.load() }),
         apiPort: () => apiPort.value,
         wake: () => runs.deliverer.wake(),
@@ -336,7 +348,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };
   const work = {
-    gpus: () => nodeGpus(gpus),
+    gpus: (withHistory: boolean) => tellGpus(gpus, withHistory),
     ...appWork({ catalog, logBook: apps.logBook, deployer }),
     holdsRun: (run: RunKey) => runs.lookup.holds(run),
     judge: (reckonedNow: number) => void runs.dispatcher.recoverDead(reckonedNow),

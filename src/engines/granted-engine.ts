@@ -1,6 +1,6 @@
 import type { Claim, GpuBroker, Tenant } from "../host/gpus/broker.ts";
 import { canServe, onNoNode } from "../host/gpus/reasons.ts";
-import type { Gpu, GpuGrant, GpuKind, GpuWish, HeldGpu, MachineGpus } from "../model/gpu.ts";
+import type { Gpu, GpuGrant, GpuKind, GpuWish, MachineGpus } from "../model/gpu.ts";
 import { ended, lackOfGpu, STOPPED } from "./engine.ts";
 import type { Engine, Exit, GpuHandling, ReplicaGpus, Seat, SeatOwner, Tenancy } from "./engine.ts";
 import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts";
@@ -23,8 +23,6 @@ export function isAnywhere(gpus: Gpus): boolean {
 }
 
 type HeldClaim = Holder & {
-  /** Null while it waits. */
-  grant: GpuGrant | null;
   readonly gone: Promise<void>;
   endForExcess(): void;
 };
@@ -67,16 +65,6 @@ export class GrantedEngine implements Engine {
   /** Ends a replica that uses more of a GPU than it was granted. */
   endForExcess(claim: Claim): void {
     this.#holders.get(claim)?.endForExcess();
-  }
-
-  /** What replicas were granted and have not given back. */
-  held(): HeldGpu[] {
-    return [...this.#holders.values()].flatMap(({ replicaId, tenant: { app, projectId }, grant }) =>
-      (grant?.gpus ?? []).map((gpu) => {
-        const memoryBytes = grant?.memoryBytes ?? null;
-        return { gpu: gpu.uuid, app, projectId, replicaId, memoryBytes };
-      }),
-    );
   }
 
   open(workload: Workload, keepMs: number, home: Parameters<Engine["open"]>[2], owner: SeatOwner): Seat {
@@ -161,8 +149,10 @@ export class GrantedEngine implements Engine {
       },
       evict: (claim, forWhom) => {
         const holder = this.#holders.get(claim);
+        if (!holder || !tenancy.evict(holder.replicaId, forWhom)) return false;
         // The broker counts on it from now on, although the process takes a while to end.
-        if (holder && tenancy.evict(holder.replicaId, forWhom)) claim.release(holder.gone);
+        claim.release(holder.gone);
+        return true;
       },
     };
     this.#tenants.set(tenancy, tenant);
@@ -180,7 +170,7 @@ export class GrantedEngine implements Engine {
     // If another node can serve it, what waits here goes there with the app.
     if (never !== null && !others.some((theirs) => canServe(wish, theirs)))
       return refused(onNoNode(never, others));
-    const claim = this.#gpus.broker.request(wish, holder.tenant);
+    const claim = this.#gpus.broker.request(wish, holder.tenant, holder.replicaId);
     let begun: Process | null = null;
     let isKilled = false;
     let excess: string | null = null;
@@ -204,11 +194,9 @@ export class GrantedEngine implements Engine {
       }
     };
     const gone = Promise.withResolvers<void>();
-    const held: HeldClaim = { ...holder, grant: null, gone: gone.promise, endForExcess };
-    this.#holders.set(claim, held);
+    this.#holders.set(claim, { ...holder, gone: gone.promise, endForExcess });
     const live = async (): Promise<Exit> => {
       const grant = await claim.granted;
-      held.grant = grant;
       const exit = !grant || isKilled ? STOPPED : await run(grant);
       this.#holders.delete(claim);
       gone.resolve(begun?.gone);

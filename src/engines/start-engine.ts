@@ -9,7 +9,7 @@ import type { StandingWalls } from "../host/walls/walls.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Log } from "../kit/log.ts";
 import { SpanCounts } from "../kit/histograms.ts";
-import type { GpuKind, HeldGpu } from "../model/gpu.ts";
+import type { GpuKind } from "../model/gpu.ts";
 import type { BuildSeats } from "./build-seats.ts";
 import { containerEngine } from "./container/engine.ts";
 import type { Engine } from "./engine.ts";
@@ -73,7 +73,7 @@ type StartedEngine = {
   /** What is enforced where apps run, as far as it is known before they do. */
   readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
   /** Null where a cluster grants them, and where nothing does. */
-  readonly grants: (Gpus & { readonly held: () => readonly HeldGpu[] }) | null;
+  readonly grants: (Gpus & { readonly broker: Pick<GpuBroker, "use" | "evictions"> }) | null;
   /** Builds environments for remote machines; null if all are for this machine. */
   readonly builds: BuildSeats | null;
 };
@@ -97,7 +97,7 @@ export async function startEngine(parts: EngineParts, life: Lifecycle): Promise<
       reached: {},
       held,
       builds: null,
-      grants: { ...gpus, held: () => engineHere.held() },
+      grants: gpus,
       leaveSeats: () => {},
     };
   }
@@ -166,7 +166,7 @@ async function openBroker(
   { gpus: source, settings, clock, log }: EngineParts,
   onExcess: (claim: Claim) => void,
   life: Lifecycle,
-): Promise<Gpus> {
+): Promise<Gpus & { readonly broker: GpuBroker }> {
   const { gpuHoldMs: holdMs, gpuSharing } = settings;
   const sharesAcrossProjects = gpuSharing === "all";
   const broker = await life.start(

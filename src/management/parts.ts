@@ -4,6 +4,7 @@ import type { LogBook } from "../apps/logs/log-book.ts";
 import type { BaseImages } from "../apps/once/base-images.ts";
 import type { Secrets } from "../apps/secrets.ts";
 import type { Volumes } from "../apps/volumes/volumes.ts";
+import type { GpuHistory } from "../host/gpus/history.ts";
 import type { GpuSource } from "../host/gpus/source.ts";
 import type { Enforcement } from "../host/limits/limits.ts";
 import type { networkReport } from "../host/walls/network.ts";
@@ -18,7 +19,7 @@ import type { ExecutableCheck } from "../kit/files.ts";
 import type { SpanCounts } from "../kit/histograms.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { LiveStatus } from "../model/app.ts";
-import type { HeldGpu } from "../model/gpu.ts";
+import type { GpuEviction, HeldGpu } from "../model/gpu.ts";
 import type { NodeDetails } from "../model/node.ts";
 import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
@@ -41,7 +42,9 @@ export type OwnNode = {
 export type InstalledGpus = {
   readonly source: Pick<GpuSource, "current" | "readings">;
   readonly grants: () => readonly HeldGpu[];
-  readonly ofOthers: () => Promise<readonly OtherNodesGpus[]>;
+  readonly evictions: () => readonly GpuEviction[];
+  readonly history: Pick<GpuHistory, "ofGpus" | "ofApp">;
+  readonly ofOthers: (withHistory: boolean) => Promise<readonly OtherNodesGpus[]>;
 };
 
 /** What the management API shows and changes. */

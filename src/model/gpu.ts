@@ -58,7 +58,7 @@ export type GpuGrant = {
   readonly memoryBytes: number | null;
 };
 
-/** A GPU, or a share of one, that a replica was granted. */
+/** A GPU, or a share of one, that a replica was granted and that is not back yet. */
 export type HeldGpu = {
   /** By its UUID. */
   readonly gpu: string;
@@ -67,4 +67,17 @@ export type HeldGpu = {
   readonly replicaId: string;
   /** Null for all of it. */
   readonly memoryBytes: number | null;
+  /** What its processes hold; null where they cannot be told from others. */
+  readonly usedBytes: number | null;
+};
+
+type AppName = { readonly projectId: string; readonly app: string };
+
+/** An idle replica that was stopped because one of another app needed its GPUs. */
+export type GpuEviction = {
+  readonly atMs: number;
+  /** By their UUIDs. */
+  readonly gpus: readonly string[];
+  readonly evicted: AppName;
+  readonly by: AppName;
 };

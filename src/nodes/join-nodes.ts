@@ -167,11 +167,11 @@ async function join(parts: JoinParts, life: Lifecycle) {
     /** The GPUs of each other node to which an app can move, as it last told. */
     gpusOfOtherNodes: (): (readonly GpuKind[])[] =>
       roster.takers.filter(({ id }) => id !== ownership.owner).map(({ details: { gpus = [] } }) => gpus),
-    askOthersForGpus: async (): Promise<OtherNodesGpus[]> => {
+    askOthersForGpus: async (withHistory: boolean): Promise<OtherNodesGpus[]> => {
       const nodes = roster.all.filter(({ id }) => id !== ownership.owner);
       const ask = async (node: ServiceNode) => ({
         node,
-        answer: await talk.gpus(node).catch((error: Error) => error),
+        answer: await talk.gpus(node, withHistory).catch((error: Error) => error),
       });
       return await Promise.all(nodes.map(ask));
     },

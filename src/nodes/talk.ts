@@ -42,6 +42,7 @@ const HELLO = z.object({ url: z.url({ protocol: /^https$/ }).max(2_048) }).nulla
 const PREPARE = z.object({ appNumber: APP_NUMBER, replicas: z.int().min(0).max(100_000) });
 const ADOPT = z.object({ appNumber: APP_NUMBER });
 const STATUS_REQUEST = z.object({ projectId: z.string().max(64) });
+const GPUS_REQUEST = z.object({ withHistory: z.boolean() });
 const RUN = z.object({ appNumber: APP_NUMBER, id: z.uuid() });
 const HOLDS = z.boolean();
 const DROPPED = z.object({ requestId: z.string().min(1).max(128) });
@@ -66,7 +67,7 @@ export type Answering = {
   /** Starts replicas of an app that is about to move here. */
   readonly warm: (appNumber: number, replicas: number) => Promise<void>;
   readonly liveStatuses: (projectId: string) => readonly LiveStatus[];
-  readonly gpus: () => NodeGpus;
+  readonly gpus: (withHistory: boolean) => NodeGpus;
   /** Whether a run is in progress here; one that has ended here is stored when it resolves. */
   readonly holdsRun: (run: RunKey) => Promise<boolean>;
   /** That node has closed the answer to a request that this node forwarded to it. */
@@ -98,7 +99,7 @@ export function answering({ owners, warm, liveStatuses, gpus, holdsRun, onDroppe
       case PATHS.liveStatuses:
         return liveStatuses(read(STATUS_REQUEST, value).projectId);
       case PATHS.gpus:
-        return gpus();
+        return gpus(read(GPUS_REQUEST, value).withHistory);
       case PATHS.holdsRun:
         return await holdsRun(read(RUN, value));
       case PATHS.dropped:
@@ -145,8 +146,8 @@ export class NodeTalk implements HandoverPeer {
   }
 
   /** The GPUs of its machine. */
-  async gpus(node: Peer): Promise<NodeGpus> {
-    return read(NODE_GPUS, await ask(this.#by, node, PATHS.gpus, null, { patienceMs: STATUS_MS }));
+  async gpus(node: Peer, withHistory: boolean): Promise<NodeGpus> {
+    return read(NODE_GPUS, await ask(this.#by, node, PATHS.gpus, { withHistory }, { patienceMs: STATUS_MS }));
   }
 
   /** Whether a run is in progress there; one that has ended there is stored when it resolves. */

@@ -61,6 +61,8 @@ export const CONTAINERS = z.array(
           /** Of the whole GPU, and what is in use of it, also by others; null if unknown. */
           totalBytes: z.nullish(z.number()),
           usedBytes: z.nullish(z.number()),
+          /** What of that the replica uses; null if its processes cannot be told from others. */
+          ownUsedBytes: z.nullish(z.number()),
         }),
       ),
     ),

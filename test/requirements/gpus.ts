@@ -39,6 +39,9 @@ export const GPUS = {
     "gpu.measured": "Memory that other programs use is not granted, nor what replicas have not taken yet.",
     "gpu.measured.whole": "A whole GPU is granted if 90 % of its memory is free.",
     "gpu.use": "What a replica uses of a GPU is known where the driver tells its processes apart.",
+    "gpu.history":
+      "The last hour of each GPU is kept, and of each app what it used; the driver is not read more often for that.",
+    "gpu.evictions": "The latest evictions are kept, with both apps.",
   }),
   ...section("docs/decisions/0053-sharing-gpus.md", {
     "gpu.safe": "Whatever happens, no GPU memory is granted twice, and none is lost.",

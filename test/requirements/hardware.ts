@@ -16,6 +16,10 @@ export const HARDWARE = {
     "hardware.app":
       "An app's page shows how full its GPUs are and were, and which app its replicas made room for; a run's, setup().",
     "hardware.metrics": "/metrics has gauges for each GPU, and nothing of them on a machine without any.",
+    "hardware.metrics.replicas":
+      "/metrics has for each replica what it was granted of which GPU, and what it uses where that is known.",
+    "hardware.history":
+      "The operator sees the last hour of each GPU with its evictions, and an app that of the GPUs it had.",
     "hardware.doctor":
       "doctor names the driver and each GPU, and says what to do about one that does not work, and about AMD's.",
   }),

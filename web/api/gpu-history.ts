@@ -1,7 +1,7 @@
 import type { ContainerRecord } from "../../src/shapes/apps.ts";
+import type { AppGpus } from "../../src/shapes/hardware.ts";
 
-/** What was in use of GPUs at a time, in bytes by UUID. */
-export type GpuReading = { readonly atMs: number; readonly used: Readonly<Record<string, number>> };
+export type { AppGpus } from "../../src/shapes/hardware.ts";
 
 /** A GPU of an app's replicas. */
 export type AppGpu = {
@@ -9,14 +9,14 @@ export type AppGpu = {
   readonly model: string | null;
   readonly totalBytes: number | null;
   readonly usedBytes: number | null;
+  /** What of that the app's replicas use; null if unknown. */
+  readonly ownUsedBytes: number | null;
   /** What the app's replicas were granted of it; null for all of it. */
   readonly grantedBytes: number | null;
 };
 
-const WINDOW_MS = 15 * 60_000;
-/** Longer than two looks. */
-const STEP_MS = 15_000;
-const STEPS = WINDOW_MS / STEP_MS;
+/** As long as a step. */
+export const HISTORY_REFRESH_MS = 10_000;
 
 /** The GPUs that replicas have, each once. */
 export function gpusOf(replicas: readonly ContainerRecord[]): AppGpu[] {
@@ -25,41 +25,34 @@ export function gpusOf(replicas: readonly ContainerRecord[]): AppGpu[] {
     ({ uuid }) => uuid,
   );
   return [...held].map(([uuid, grants]) => {
-    const shares = grants.map(({ memoryBytes }) => memoryBytes);
     const { model = null, totalBytes = null, usedBytes = null } = grants[0] ?? {};
-    const grantedBytes = shares.reduce<number | null>(
-      (sum, share) => (sum === null || share === null ? null : sum + share),
-      0,
-    );
-    return { uuid, model, totalBytes, usedBytes, grantedBytes };
+    const grantedBytes = sumOf(grants.map(({ memoryBytes }) => memoryBytes));
+    const ownUsedBytes = sumOf(grants.map((grant) => grant.ownUsedBytes ?? null));
+    return { uuid, model, totalBytes, usedBytes, ownUsedBytes, grantedBytes };
   });
 }
 
-/** Adds what replicas show of their GPUs, and forgets what is too old to be drawn. */
-export function withReading(
-  past: readonly GpuReading[],
-  replicas: readonly ContainerRecord[],
-  nowMs: number,
-): GpuReading[] {
-  const used = gpusOf(replicas).flatMap(({ uuid, usedBytes }) =>
-    usedBytes === null ? [] : [[uuid, usedBytes] as const],
+/** Under which the use of all an app's replicas is drawn, beside that of GPUs. */
+export const OWN = "own";
+
+/** What was in use step by step, of those GPUs by UUID and by the app's replicas on all of them. */
+export function appSteps({ from, stepMs, gpus }: AppGpus, uuids: readonly string[]) {
+  const steps = gpus[0]?.usedBytes.length ?? 0;
+  const drawn = gpus.filter(({ uuid }) => uuids.includes(uuid));
+  const values = Array.from({ length: steps }, (_, step) => {
+    const own = gpus.flatMap(({ ownUsedBytes }) => ownUsedBytes[step] ?? []);
+    return Object.fromEntries<number | null>([
+      ...drawn.map(({ uuid, usedBytes }) => [uuid, usedBytes[step] ?? null] as const),
+      [OWN, own.length === 0 ? null : sumOf(own)],
+    ]);
+  });
+  return { axis: { fromMs: Date.parse(from), stepMs, steps }, values };
+}
+
+/** Null if one is. */
+function sumOf(values: readonly (number | null)[]): number | null {
+  return values.reduce<number | null>(
+    (sum, value) => (sum === null || value === null ? null : sum + value),
+    0,
   );
-  const recent = past.filter(({ atMs }) => atMs > nowMs - WINDOW_MS - STEP_MS);
-  return [...recent, { atMs: nowMs, used: Object.fromEntries(used) }];
-}
-
-/** The last minutes step by step: the most that was in use of each GPU, null where nothing is known. */
-export function gpuSteps(readings: readonly GpuReading[], uuids: readonly string[], nowMs: number) {
-  const fromMs = (Math.floor(nowMs / STEP_MS) + 1 - STEPS) * STEP_MS;
-  const values = Array.from({ length: STEPS }, (_, step) => {
-    const startMs = fromMs + step * STEP_MS;
-    const within = readings.filter(({ atMs }) => atMs >= startMs && atMs < startMs + STEP_MS);
-    return Object.fromEntries(
-      uuids.map((uuid): [string, number | null] => {
-        const used = within.flatMap((reading) => reading.used[uuid] ?? []);
-        return [uuid, used.length === 0 ? null : Math.max(...used)];
-      }),
-    );
-  });
-  return { axis: { fromMs, stepMs: STEP_MS, steps: STEPS }, values };
 }

@@ -1,32 +1,31 @@
 import { queryOptions } from "@tanstack/react-query";
 import { CONTAINERS } from "../../src/shapes/apps.ts";
-import type { ContainerRecord } from "../../src/shapes/apps.ts";
+import { APP_GPUS } from "../../src/shapes/hardware.ts";
 import { idOf } from "./apps.ts";
-import { withReading } from "./gpu-history.ts";
-import type { GpuReading } from "./gpu-history.ts";
+import { HISTORY_REFRESH_MS } from "./gpu-history.ts";
 import { ask } from "./http.ts";
 import { readLog } from "./logs.ts";
 
 /** One replica of an app, which the API calls a container. */
 export type { ContainerRecord as Replica } from "../../src/shapes/apps.ts";
 
-/** Replicas as they are now, and what was seen of their GPUs since they were first looked at. */
-export type SeenReplicas = {
-  readonly replicas: readonly ContainerRecord[];
-  readonly readings: readonly GpuReading[];
-};
-
 /** An app's replicas, kept fresh while they are looked at. */
 export function replicasQuery(projectId: string, appName: string) {
   return queryOptions({
     queryKey: ["replicas", projectId, appName],
-    queryFn: async ({ client, queryKey, signal }): Promise<SeenReplicas> => {
-      const path = `/v2/projects/${projectId}/apps/${idOf(projectId, appName)}/containers`;
-      const replicas = await ask(CONTAINERS, path, { signal });
-      const past = client.getQueryData<SeenReplicas>(queryKey)?.readings ?? [];
-      return { replicas, readings: withReading(past, replicas, Date.now()) };
-    },
+    queryFn: ({ signal }) =>
+      ask(CONTAINERS, `/v2/projects/${projectId}/apps/${idOf(projectId, appName)}/containers`, { signal }),
     refetchInterval: 5_000,
+  });
+}
+
+/** The GPUs that an app's replicas had in the last hour, kept fresh while they are looked at. */
+export function appGpusQuery(projectId: string, appName: string) {
+  return queryOptions({
+    queryKey: ["app-gpus", projectId, appName],
+    queryFn: ({ signal }) =>
+      ask(APP_GPUS, `/v2/projects/${projectId}/apps/${idOf(projectId, appName)}/gpus`, { signal }),
+    refetchInterval: HISTORY_REFRESH_MS,
   });
 }
 

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { machinesQuery } from "../api/hardware.ts";
-import type { MachineRecord } from "../api/hardware.ts";
+import { machineHistoryQuery, machinesQuery } from "../api/hardware.ts";
+import type { GpuHistoryRecord, MachineRecord } from "../api/hardware.ts";
 import { Card } from "../parts/card.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Fact } from "../parts/fact.tsx";
@@ -8,11 +8,14 @@ import { bytes, count } from "../parts/format.ts";
 import { Page } from "../parts/page.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { Skeleton } from "../parts/skeleton.tsx";
+import { Evictions } from "./hardware/evictions.tsx";
 import { GpuView } from "./hardware/gpu-view.tsx";
 
 /** The machines of the installation, and what their GPUs do. For the operator. */
 export function Hardware() {
   const { data: machines, error, refetch } = useQuery(machinesQuery);
+  const { data: past = [] } = useQuery(machineHistoryQuery);
+  const historyOf = new Map(past.map(({ nodeId, history }) => [nodeId, history]));
   return (
     <Page title="Hardware" subtitle="The machines that run the service, and which apps have their GPUs.">
       {error ? (
@@ -20,7 +23,9 @@ export function Hardware() {
           <Problem error={error} onRetry={() => void refetch()} />
         </Card>
       ) : (
-        (machines?.map((machine) => <Machine key={machine.nodeId} machine={machine} />) ?? (
+        (machines?.map((machine) => (
+          <Machine key={machine.nodeId} machine={machine} history={historyOf.get(machine.nodeId)} />
+        )) ?? (
           <Card>
             <Skeleton className="h-24" />
           </Card>
@@ -30,7 +35,9 @@ export function Hardware() {
   );
 }
 
-function Machine({ machine }: { readonly machine: MachineRecord }) {
+type Props = { readonly machine: MachineRecord; readonly history: GpuHistoryRecord | undefined };
+
+function Machine({ machine, history }: Props) {
   const { name, isSelf, cpus, memoryBytes, driver, trouble, gpus } = machine;
   return (
     <Card
@@ -52,12 +59,13 @@ function Machine({ machine }: { readonly machine: MachineRecord }) {
       {gpus.length > 0 ? (
         <ul aria-label={`GPUs of ${name}`} className="border-t border-line">
           {gpus.map((gpu) => (
-            <GpuView key={gpu.uuid} gpu={gpu} />
+            <GpuView key={gpu.uuid} gpu={gpu} history={history} />
           ))}
         </ul>
       ) : (
         trouble === null && <NoGpus />
       )}
+      {history && <Evictions evictions={history.evictions} />}
     </Card>
   );
 }

@@ -1,10 +1,10 @@
 import { type Clock, pause, type Timer, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
-import type { Gpu, GpuGrant, GpuReading, GpuWish } from "../../model/gpu.ts";
-import { readStat } from "../processes.ts";
+import type { GpuEviction, GpuGrant, GpuReading, GpuWish, HeldGpu } from "../../model/gpu.ts";
 import { decide } from "./decide.ts";
 import { type Minimum, withoutPlace } from "./minimums.ts";
 import { asSeenBy, whatItAwaits, whyNever } from "./reasons.ts";
+import { ProcessOwners, ReplicaProcesses } from "./replica-processes.ts";
 import type { GpuSource } from "./source.ts";
 import {
   type BrokerView,
@@ -25,8 +25,8 @@ export type Tenant = {
   minReplicas(): number;
   /** Its replicas without calls, and since when, by the monotonic clock. */
   idle(): readonly { readonly claim: Claim; readonly sinceMs: number }[];
-  /** Stops a replica for an app, as its people may read it, and releases its claim, at once; does nothing if it has a call by now. */
-  evict(claim: Claim, forWhom: string): void;
+  /** Stops a replica for an app, as its people may read it, and releases its claim, at once; false if it has a call by now. */
+  evict(claim: Claim, forWhom: string): boolean;
 };
 
 /** A wish, and later the grant of one replica. */
@@ -41,17 +41,6 @@ export type Claim = {
   noteProcess(pid: number): void;
   /** Gives the GPUs back once those processes are gone and the memory is seen to be free. Idempotent. */
   release(processesGone: Promise<void>): void;
-};
-
-/** What one grant uses of one GPU. */
-export type GpuUse = {
-  readonly app: string;
-  readonly projectId: string;
-  readonly tenant: string;
-  readonly gpu: Gpu;
-  readonly grantedBytes: number;
-  /** Null where its processes cannot be told from others. */
-  readonly usedBytes: number | null;
 };
 
 export type BrokerParts = {
@@ -82,18 +71,17 @@ const SETTLED_MS = 10_000;
 const LOOK_MS = 5_000;
 /** A tenant that has not released a claim by then does not evict it. */
 const EVICTED_MS = 1_000;
-/** How many processes may be between one that holds memory and one that its replica named. */
-const MAX_STEPS_UP = 32;
+/** How many evictions are remembered. */
+const MAX_EVICTIONS = 100;
 
 type Entry = {
   readonly id: number;
+  readonly replicaId: string;
   readonly tenant: Tenant;
   readonly wish: GpuWish;
   readonly claim: Claim;
   readonly resolve: (grant: GpuGrant | null) => void;
-  readonly pids: Set<number>;
-  /** Processes below those that hold memory. */
-  below: ReadonlySet<number>;
+  readonly processes: ReplicaProcesses;
   phase: "waiting" | "granted" | "ending" | "over";
   grant: GpuGrant | null;
   grantedMs: number;
@@ -113,11 +101,9 @@ export class GpuBroker {
   readonly #stopListening: () => void;
   /** What was said just now: thousands of replicas of one app may wait, and all are listed at once. */
   readonly #obstacles = new Map<GpuWish, Map<Tenant, string | null>>();
+  readonly #owners: ProcessOwners;
+  #evictions: readonly GpuEviction[] = [];
   #lastId = 0;
-  /** The readings whose processes have been assigned to replicas. */
-  #assigned: readonly GpuReading[] | null = null;
-  /** Those that name processes by ids of another machine: the driver counts as the host does, not as this container. */
-  readonly #untold = new Set<GpuReading>();
   #isDue = false;
   #isLooking = false;
   #lookMs = FIRST_LOOK_MS;
@@ -125,11 +111,12 @@ export class GpuBroker {
 
   constructor(parts: BrokerParts) {
     this.#parts = { ...parts, matches: remembering(parts.matches) };
+    this.#owners = new ProcessOwners(parts.parentOf);
     this.#stopListening = parts.source.onChange(() => this.changed());
   }
 
   /** Asks for GPUs for one replica. They are granted all at once, later than this returns. */
-  request(wish: GpuWish, tenant: Tenant): Claim {
+  request(wish: GpuWish, tenant: Tenant, replicaId: string): Claim {
     const { promise, resolve } = Promise.withResolvers<GpuGrant | null>();
     const claim: Claim = {
       granted: promise,
@@ -141,12 +128,12 @@ export class GpuBroker {
     this.#lastId += 1;
     const entry: Entry = {
       id: this.#lastId,
+      replicaId,
       tenant,
       wish,
       claim,
       resolve,
-      pids: new Set(),
-      below: new Set(),
+      processes: new ReplicaProcesses(),
       phase: "waiting",
       grant: null,
       grantedMs: 0,
@@ -182,18 +169,23 @@ export class GpuBroker {
   }
 
   /** What is granted or not back yet. */
-  use(): readonly GpuUse[] {
+  use(): HeldGpu[] {
     const readings = this.#readings();
-    return [...this.#entries.values()].flatMap((entry) =>
-      (entry.grant?.gpus ?? []).map((gpu) => ({
-        app: entry.tenant.app,
-        projectId: entry.tenant.projectId,
-        tenant: entry.tenant.key,
-        gpu,
-        grantedBytes: entry.grant?.memoryBytes ?? gpu.memoryBytes,
-        usedBytes: usedBytesOf({ pids: processesOf(entry) }, readings.get(gpu.uuid)),
+    return [...this.#entries.values()].flatMap(({ replicaId, tenant, processes, grant }) =>
+      (grant?.gpus ?? []).map(({ uuid }) => ({
+        gpu: uuid,
+        app: tenant.app,
+        projectId: tenant.projectId,
+        replicaId,
+        memoryBytes: grant?.memoryBytes ?? null,
+        usedBytes: usedBytesOf({ pids: processes.all }, readings.get(uuid)),
       })),
     );
+  }
+
+  /** The latest evictions, the oldest first. */
+  evictions(): readonly GpuEviction[] {
+    return this.#evictions;
   }
 
   /** Cancels what waits. What is granted stays so. */
@@ -233,9 +225,10 @@ export class GpuBroker {
 
   #noteProcess(entry: Entry, pid: number): void {
     // The kernel gave the id to a new process: the one before has ended.
-    for (const other of this.#entries.values()) if (other.phase === "ending") other.pids.delete(pid);
-    entry.pids.add(pid);
-    this.#assigned = null;
+    for (const { phase, processes } of this.#entries.values())
+      if (phase === "ending") processes.named.delete(pid);
+    entry.processes.named.add(pid);
+    this.#owners.changed();
   }
 
   async #release(entry: Entry, processesGone: Promise<void>): Promise<void> {
@@ -289,7 +282,7 @@ export class GpuBroker {
 
   #hasProcesses(entry: Entry): boolean {
     const readings = this.#readings();
-    const pids = processesOf(entry);
+    const pids = entry.processes.all;
     return (entry.grant?.gpus ?? []).some(({ uuid }) =>
       readings.get(uuid)?.processes?.some(({ pid }) => pids.has(pid)),
     );
@@ -314,49 +307,8 @@ export class GpuBroker {
   }
 
   #readings(): ReadonlyMap<string, GpuReading> {
-    const readings = this.#parts.source.readings();
-    if (readings !== this.#assigned) this.#assign(readings);
-    this.#assigned = readings;
-    return new Map(
-      readings.map((reading) => [
-        reading.uuid,
-        this.#untold.has(reading) ? { ...reading, processes: null } : reading,
-      ]),
-    );
-  }
-
-  /** Finds the replicas whose processes have started others that hold memory now. */
-  #assign(readings: readonly GpuReading[]): void {
-    this.#untold.clear();
-    const owners = new Map<number, Entry>();
-    for (const entry of this.#entries.values()) for (const pid of entry.pids) owners.set(pid, entry);
-    if (owners.size === 0) return;
-    const below = new Map<Entry, Set<number>>();
-    for (const reading of readings)
-      for (const { pid } of reading.processes ?? []) {
-        if (owners.has(pid)) continue;
-        // One whose parent has ended is not below its replica any more.
-        const known = [...this.#entries.values()].find((entry) => entry.below.has(pid));
-        const owner = this.#ownerAbove(pid, owners) ?? known;
-        if (owner) below.set(owner, (below.get(owner) ?? new Set()).add(pid));
-        else if (this.#parentOf(pid) === null) this.#untold.add(reading);
-      }
-    for (const entry of this.#entries.values()) entry.below = below.get(entry) ?? new Set();
-  }
-
-  #parentOf(pid: number): number | null {
-    const { parentOf = readParent } = this.#parts;
-    return parentOf(pid);
-  }
-
-  #ownerAbove(pid: number, owners: ReadonlyMap<number, Entry>): Entry | null {
-    let above = this.#parentOf(pid);
-    for (let step = 0; step < MAX_STEPS_UP && above !== null && above > 1; step++) {
-      const owner = owners.get(above);
-      if (owner) return owner;
-      above = this.#parentOf(above);
-    }
-    return null;
+    const replicas = [...this.#entries.values()].map(({ processes }) => processes);
+    return this.#owners.readingsOf(this.#parts.source.readings(), replicas);
   }
 
   #view(): BrokerView {
@@ -380,7 +332,7 @@ export class GpuBroker {
           ...ownerOf(entry),
           gpus: grant.gpus.map(({ uuid }) => uuid),
           memoryBytes: grant.memoryBytes,
-          pids: processesOf(entry),
+          pids: entry.processes.all,
           grantedMs,
           idleSinceMs: idle.get(entry.claim) ?? null,
           isEnding: phase === "ending" || (evictedUntilMs !== null && nowMs < evictedUntilMs),
@@ -440,7 +392,14 @@ export class GpuBroker {
     const isIdle = entry.tenant.idle().some(({ claim }) => claim === entry.claim);
     if (entry.phase !== "granted" || forEntry.phase !== "waiting" || !isIdle) return this.#decideSoon();
     entry.evictedUntilMs = nowMs + EVICTED_MS;
-    entry.tenant.evict(entry.claim, asSeenBy(entry.tenant, forEntry.tenant));
+    if (!entry.tenant.evict(entry.claim, asSeenBy(entry.tenant, forEntry.tenant))) return;
+    const eviction: GpuEviction = {
+      atMs: this.#parts.clock.now(),
+      gpus: entry.grant?.gpus.map(({ uuid }) => uuid) ?? [],
+      evicted: nameOf(entry.tenant),
+      by: nameOf(forEntry.tenant),
+    };
+    this.#evictions = [...this.#evictions, eviction].slice(-MAX_EVICTIONS);
   }
 
   /** Tells of replicas above their share, if others wait for their GPU. */
@@ -451,7 +410,7 @@ export class GpuBroker {
       const { grant, tenant, claim } = entry;
       if (entry.phase !== "granted" || entry.isExcessTold || !grant || grant.memoryBytes === null) continue;
       const allowed = TOLERATED * grant.memoryBytes;
-      const pids = processesOf(entry);
+      const pids = entry.processes.all;
       const over = grant.gpus.filter(
         ({ uuid }) => (usedBytesOf({ pids }, readings.get(uuid)) ?? 0) > allowed,
       );
@@ -478,17 +437,8 @@ export class GpuBroker {
   }
 }
 
-/** The processes of a replica, as far as they are known. */
-function processesOf({ pids, below }: Pick<Entry, "pids" | "below">): ReadonlySet<number> {
-  return below.size === 0 ? pids : new Set([...pids, ...below]);
-}
-
-function readParent(pid: number): number | null {
-  try {
-    return readStat(pid).parent;
-  } catch {
-    return null;
-  }
+function nameOf({ app, projectId }: Tenant): GpuEviction["by"] {
+  return { app, projectId };
 }
 
 /** The GPUs of a grant that work. */

@@ -17,6 +17,7 @@ import {
 } from "../../shapes/apps.ts";
 import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
+import { APP_GPUS, type AppGpus } from "../../shapes/hardware.ts";
 import { badField, findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
@@ -66,6 +67,14 @@ export function appOperations(parts: ManagementParts): Operation[] {
         const grantedTo = grantsByReplica(parts.gpus);
         return catalog.versions(number).flatMap((live) => containersOf(live, params.app_id, grantedTo));
       },
+    }),
+    operation("GET", `${APP_URL}/gpus`, {
+      id: "getAppGpus",
+      summary: "Get the GPUs that an app's replicas had in the last hour, and how full they were",
+      access: "run",
+      response: APP_GPUS,
+      errors: ["app_not_found"],
+      handle: async ({ params }) => gpusOf(await findApp(store, params), parts.gpus),
     }),
   ];
 }
@@ -118,13 +127,27 @@ function grantsByReplica({ source, grants }: ManagementParts["gpus"]): GrantedTo
   const readings = new Map(source.readings().map((reading) => [reading.uuid, reading]));
   const held = Map.groupBy(grants(), ({ replicaId }) => replicaId);
   return (replicaId) =>
-    (held.get(replicaId) ?? []).map(({ gpu: uuid, memoryBytes }) => ({
+    (held.get(replicaId) ?? []).map(({ gpu: uuid, memoryBytes, usedBytes: ownUsedBytes }) => ({
       uuid,
       model: gpus.get(uuid)?.model ?? null,
       memoryBytes,
       totalBytes: gpus.get(uuid)?.memoryBytes ?? null,
       usedBytes: readings.get(uuid)?.usedBytes ?? null,
+      ownUsedBytes,
     }));
+}
+
+function gpusOf({ projectId, name }: App, { source, history }: ManagementParts["gpus"]): AppGpus {
+  const { fromMs, stepMs, gpus } = history.ofApp({ projectId, app: name });
+  const known = new Map(source.current().gpus.map((gpu) => [gpu.uuid, gpu]));
+  const had = Array.from(gpus, ([uuid, uses]) => ({
+    uuid,
+    model: known.get(uuid)?.model ?? null,
+    totalBytes: known.get(uuid)?.memoryBytes ?? null,
+    usedBytes: uses.map((use) => use?.usedBytes ?? null),
+    ownUsedBytes: uses.map((use) => use?.ownUsedBytes ?? null),
+  }));
+  return { from: timestamp(fromMs), stepMs, gpus: had };
 }
 
 function containersOf({ app, version, pool }: LiveApp, id: string, grantedTo: GrantedTo): ContainerRecord[] {

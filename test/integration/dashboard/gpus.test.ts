@@ -40,11 +40,19 @@ verifies(
     await service().call("two");
     await page.goto(addressOf(service(), "/apps/one"));
     await card(page, "Replicas").getByText("evicted for app two").waitFor();
+    // What was seen before this page was opened is there.
+    await card(page, "GPUs").getByText("Its replicas have none now.").waitFor();
+    await card(page, "GPUs").getByRole("slider", { name: "Memory in use" }).waitFor();
     expect(await seriousFaults(page, { isAgain: true })).toEqual([]);
     await page.goto(addressOf(service(), "/apps/two"));
     await card(page, "GPUs").getByText("Nothing is in use.").waitFor();
     await page.goto(addressOf(service(), "/apps/one"));
     await card(page, "Replicas").getByText("evicted for app two").waitFor();
+    await page.goto(addressOf(service(), "/hardware"));
+    const evictions = page.getByRole("list", { name: "Evictions" }).getByRole("listitem");
+    await evictions.filter({ hasText: "one evicted for two" }).waitFor();
+    expect(await seriousFaults(page, { isAgain: true })).toEqual([]);
+    await page.goto(addressOf(service(), "/apps/one"));
     await page.setViewportSize({ width: 390, height: 844 });
     // The charts are drawn again for the new width.
     await page.waitForFunction(`${SIDEWAYS} <= 0`);

@@ -32,6 +32,9 @@ verifies(
     await first.getByText("works", { exact: true }).waitFor();
     for (const text of ["52 GB", "20 GB", "28 GB", "of 85.5 GB", "87 %", "64 °C", "2 replicas, 20 GB"])
       await first.getByText(text, { exact: true }).waitFor();
+    const hour = first.getByRole("slider", { name: "Memory in use of GPU 0 in the last hour" });
+    expect(await hour.getAttribute("aria-valuetext")).toContain("52 GB");
+    await first.getByRole("slider", { name: "Utilization of GPU 0" }).waitFor();
     const lost = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "GPU 2" }) });
     await lost.getByText("out of service", { exact: true }).waitFor();
     await lost.getByText(LOST, { exact: true }).waitFor();

@@ -61,6 +61,8 @@ verifies(
     const [first, second, third, fourth] = json[0].gpus;
     const [gpu] = SAMPLE_GPUS;
     const { nodes: _, ...shown } = gpu!;
+    // The driver does not tell the processes.
+    const unknown = { projectId, usedBytes: null };
     expect(first).toEqual({
       ...shown,
       usedBytes: 52e9,
@@ -70,8 +72,8 @@ verifies(
       watts: 512.5,
       celsius: 64,
       holders: [
-        { appId: `${projectId}-hello`, projectId, containerId: hello.containerId, memoryBytes: 20e9 },
-        { appId: `${projectId}-other`, projectId, containerId: other.containerId, memoryBytes: 16e9 },
+        { ...unknown, appId: `${projectId}-hello`, containerId: hello.containerId, memoryBytes: 20e9 },
+        { ...unknown, appId: `${projectId}-other`, containerId: other.containerId, memoryBytes: 16e9 },
       ],
     });
     expect(second).toMatchObject({
@@ -94,7 +96,7 @@ verifies(
     const { machine } = told;
     told.machine = { ...machine, gpus: machine.gpus.slice(0, 3) };
     expect((await replicaOf("whole")).gpus).toEqual([
-      { uuid, model: null, memoryBytes: null, totalBytes: null, usedBytes: 1e9 },
+      { uuid, model: null, memoryBytes: null, totalBytes: null, usedBytes: 1e9, ownUsedBytes: null },
     ]);
     told.machine = machine;
   },

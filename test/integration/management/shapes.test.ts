@@ -196,6 +196,7 @@ verifies(
         containerRestartCount: 0,
       },
     ]);
+    expect((await site.call("getAppGpus", { app_id })).json).toMatchObject({ stepMs: 10_000, gpus: [] });
     const listed = await site.call("listRuns", { app_id });
     expect(listed.json).toMatchObject({
       items: [{ id: run_id, status: "success", async: false }],

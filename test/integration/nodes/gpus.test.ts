@@ -1,9 +1,11 @@
 import { expect } from "vitest";
+import { GpuHistory } from "../../../src/host/gpus/history.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { nodeGpus } from "../../../src/management/installation/hardware.ts";
+import { nodeGpus, tellGpus } from "../../../src/management/installation/hardware.ts";
 import type { NodeGpus } from "../../../src/shapes/hardware.ts";
 import { answering, NodeTalk, PeerFailure } from "../../../src/nodes/talk.ts";
 import { asOwner } from "../../support/as-owner.ts";
+import { HandClock } from "../../support/clocks.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { testAuthority, testNode } from "../../support/nodes/hop.ts";
 import { sampleNode } from "../../support/sample-node.ts";
@@ -25,16 +27,28 @@ verifies(
     };
     const told = new ToldGpus();
     const gpu = SAMPLE_GPUS[0]!.uuid;
-    const held = { gpu, app: "hello", projectId: "p-1", replicaId: "replica-1", memoryBytes: 20e9 };
-    let said: NodeGpus = nodeGpus({
-      source: told.source,
-      grants: () => [held, { ...held, memoryBytes: null }],
-    });
+    const held = {
+      gpu,
+      app: "hello",
+      projectId: "p-1",
+      replicaId: "replica-1",
+      memoryBytes: 20e9,
+      usedBytes: 1e9,
+    };
+    const grants = () => [held, { ...held, memoryBytes: null, usedBytes: null }];
+    const { source } = told;
+    const app = { projectId: "p-1", app: "hello" };
+    const clock = new HandClock();
+    const eviction = { atMs: clock.now(), gpus: [gpu], evicted: app, by: { ...app, app: "other" } };
+    const old = { ...eviction, atMs: clock.now() - 2 * 3_600_000 };
+    const history = new GpuHistory({ source, grants, clock });
+    const gpus = { source, grants, evictions: () => [old, eviction], history };
+    let said: NodeGpus | null = null;
     const own = answering({
       owners: { lookAfter: refuse },
       warm: refuse,
       liveStatuses: refuse,
-      gpus: () => said,
+      gpus: (withHistory) => said ?? tellGpus(gpus, withHistory),
       holdsRun: refuse,
       onDropped: refuse,
       heartbeat: refuse,
@@ -47,11 +61,16 @@ verifies(
       own,
     });
     const talk = new NodeTalk({ peers: one.peers, clock: systemClock });
-    expect(await talk.gpus(two.peer)).toEqual(said);
+    expect(await talk.gpus(two.peer, false)).toEqual(nodeGpus(gpus));
+    const { history: hour, ...rest } = await talk.gpus(two.peer, true);
+    expect(rest).toEqual(nodeGpus(gpus));
+    expect(hour?.gpus.map(({ usedBytes }) => usedBytes.at(-1))).toEqual([52e9, null, null, 1e9]);
+    expect(hour?.evictions).toMatchObject([{ gpus: [gpu], evicted: { appId: "p-1-hello" } }]);
+    history.close();
     said = { driver: "5".repeat(201), trouble: null, gpus: [] };
-    await expect(talk.gpus(two.peer)).rejects.toThrow(/expected string to have <=200 characters/);
+    await expect(talk.gpus(two.peer, false)).rejects.toThrow(/expected string to have <=200 characters/);
     await two.listener.close();
-    await expect(talk.gpus(two.peer)).rejects.toThrow(PeerFailure);
+    await expect(talk.gpus(two.peer, false)).rejects.toThrow(PeerFailure);
   },
 );
 

@@ -176,12 +176,13 @@ export class PlayedTenant implements Tenant {
     );
   }
 
-  evict(claim: Claim, forWhom: string): void {
+  evict(claim: Claim, forWhom: string): boolean {
     const replica = this.replicas.find((each) => each.claim === claim)!;
     this.onEvict(replica);
-    if (replica.idleSinceMs === null) return;
+    if (replica.idleSinceMs === null) return false;
     this.evictedFor.push(forWhom.replace(/^app /, ""));
     this.stop(replica);
+    return true;
   }
 
   /** Those in a state. */
@@ -190,8 +191,8 @@ export class PlayedTenant implements Tenant {
   }
 
   start(wish: GpuWish): PlayedReplica {
-    const claim = this.#broker.request(wish, this);
     lastPid += 1;
+    const claim = this.#broker.request(wish, this, `replica-${lastPid}`);
     const replica: PlayedReplica = {
       claim,
       pid: lastPid,

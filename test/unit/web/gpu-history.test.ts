@@ -1,43 +1,47 @@
 import { expect, test } from "vitest";
 import type { ContainerRecord } from "../../../src/shapes/apps.ts";
-import { gpusOf, gpuSteps, type GpuReading, withReading } from "../../../web/api/gpu-history.ts";
-
-const MINUTE_MS = 60_000;
+import { type AppGpus, appSteps, gpusOf } from "../../../web/api/gpu-history.ts";
 
 /** A replica with a share of a GPU. */
-function replica(uuid: string, memoryBytes: number | null, usedBytes: number | null = null): ContainerRecord {
-  const gpus = [{ uuid, model: "H100", memoryBytes, totalBytes: 80e9, usedBytes }];
+function replica(uuid: string, memoryBytes: number | null, ownUsedBytes: number | null): ContainerRecord {
+  const gpus = [{ uuid, model: "H100", memoryBytes, totalBytes: 80e9, usedBytes: 50e9, ownUsedBytes }];
   return { gpus } as unknown as ContainerRecord;
 }
 
-test("the GPUs of replicas are listed once, with what all of them were granted", () => {
-  const replicas = [replica("a", 20e9), replica("b", null), replica("a", 30e9), replica("b", 10e9)];
-  expect(gpusOf(replicas).map(({ uuid, grantedBytes }) => [uuid, grantedBytes])).toEqual([
-    ["a", 50e9],
-    ["b", null],
+test("the GPUs of replicas are listed once, with what all of them were granted and use", () => {
+  const replicas = [
+    replica("a", 20e9, 5e9),
+    replica("b", null, 1e9),
+    replica("a", 30e9, 6e9),
+    replica("b", 10e9, null),
+  ];
+  const listed = gpusOf(replicas).map(({ uuid, grantedBytes, ownUsedBytes }) => [
+    uuid,
+    grantedBytes,
+    ownUsedBytes,
+  ]);
+  expect(listed).toEqual([
+    ["a", 50e9, 11e9],
+    ["b", null, null],
   ]);
 });
 
-test("what is seen over a long time is kept for a quarter of an hour", () => {
-  let readings: GpuReading[] = [];
-  for (let look = 0; look < 2_000; look++)
-    readings = withReading(readings, [replica("a", null, look)], look * 5_000);
-  expect(readings.length).toBeLessThan(200);
-  expect(readings.at(-1)).toEqual({ atMs: 1_999 * 5_000, used: { a: 1_999 } });
-});
-
-test("each step has the most that was in use, and none where nothing was seen or is known", () => {
-  const nowMs = 100 * MINUTE_MS;
-  let readings: GpuReading[] = [];
-  for (const [atMs, used] of [
-    [nowMs - 10 * MINUTE_MS, 5],
-    [nowMs - 10 * MINUTE_MS + 5_000, 9],
-    [nowMs - 5_000, null],
-    [nowMs, 7],
-  ] as const)
-    readings = withReading(readings, [replica("a", null, used)], atMs);
-  const { axis, values } = gpuSteps(readings, ["a", "b"], nowMs);
-  expect(axis.fromMs + axis.steps * axis.stepMs).toBeGreaterThan(nowMs);
-  expect(values.map(({ a }) => a).filter((used) => used !== null)).toEqual([9, 7]);
-  expect(values.at(-1)).toEqual({ a: 7, b: null });
+test("the steps of an hour have each GPU that is drawn, and what the app used of all of them", () => {
+  const gpu = (uuid: string, usedBytes: (number | null)[], ownUsedBytes: (number | null)[]) => {
+    return { uuid, model: "H100", totalBytes: 80e9, usedBytes, ownUsedBytes };
+  };
+  const hour: AppGpus = {
+    from: "2026-01-15T12:00:00.000Z",
+    stepMs: 10_000,
+    gpus: [gpu("a", [null, 5, 9, 0], [null, 2, null, 0]), gpu("b", [null, null, 7, 0], [null, null, 3, 0])],
+  };
+  const { axis, values } = appSteps(hour, ["a"]);
+  expect(axis).toEqual({ fromMs: Date.UTC(2026, 0, 15, 12), stepMs: 10_000, steps: 4 });
+  expect(values).toEqual([
+    { a: null, own: null },
+    { a: 5, own: 2 },
+    { a: 9, own: 3 },
+    { a: 0, own: 0 },
+  ]);
+  expect(appSteps({ ...hour, gpus: [] }, ["a"]).values).toEqual([]);
 });

@@ -1,12 +1,15 @@
 import { Link } from "@tanstack/react-router";
 import { nameOf } from "../../api/apps.ts";
-import type { GpuRecord } from "../../api/hardware.ts";
+import type { GpuHistoryRecord, GpuRecord } from "../../api/hardware.ts";
 import { Badge } from "../../parts/badge.tsx";
+import { Lines } from "../../parts/charts/lines.tsx";
 import { Fact } from "../../parts/fact.tsx";
 import { bytes } from "../../parts/format.ts";
 
-/** A GPU: its health, how full it is, what it does, and which apps have it. */
-export function GpuView({ gpu }: { readonly gpu: GpuRecord }) {
+type Props = { readonly gpu: GpuRecord; readonly history: GpuHistoryRecord | undefined };
+
+/** A GPU: its health, how full it is and was, what it does, and which apps have it. */
+export function GpuView({ gpu, history }: Props) {
   const { index, model, name, uuid, busId, isMig, fault, utilization, watts, celsius } = gpu;
   return (
     <li className="border-t border-line p-4 first:border-t-0">
@@ -21,7 +24,7 @@ export function GpuView({ gpu }: { readonly gpu: GpuRecord }) {
       {fault !== null && <p className="mt-1 text-bad wrap-anywhere">{fault}</p>}
       <Memory gpu={gpu} />
       <dl className="mt-3 grid grid-cols-2 gap-x-6 gap-y-3 sm:grid-cols-4">
-        <Fact title="Utilization">{utilization === null ? "–" : `${Math.round(utilization)} %`}</Fact>
+        <Fact title="Utilization">{utilization === null ? "–" : percent(utilization)}</Fact>
         <Fact title="Temperature">{celsius === null ? "–" : `${Math.round(celsius)} °C`}</Fact>
         <Fact title="Power">{watts === null ? "–" : `${Math.round(watts)} W`}</Fact>
         <Fact title="PCI bus">
@@ -31,6 +34,7 @@ export function GpuView({ gpu }: { readonly gpu: GpuRecord }) {
           <Holders gpu={gpu} />
         </Fact>
       </dl>
+      {history && <Hour gpu={gpu} history={history} />}
     </li>
   );
 }
@@ -68,6 +72,40 @@ function Memory({ gpu }: { readonly gpu: GpuRecord }) {
       </ul>
     </div>
   );
+}
+
+/** What the driver does not say, as of most MIG instances the utilization, has no chart. */
+function Hour({
+  gpu: { index, uuid, memoryBytes },
+  history,
+}: Props & { readonly history: GpuHistoryRecord }) {
+  const of = history.gpus.find((each) => each.uuid === uuid);
+  const charts = [
+    { title: "Memory in use", list: of?.usedBytes ?? [], top: memoryBytes, format: bytes },
+    { title: "Utilization", list: of?.utilization ?? [], top: 100, format: percent },
+  ].filter(({ list }) => list.some((value) => value !== null));
+  return (
+    <div className="mt-3 grid gap-4 xl:grid-cols-2">
+      {charts.map(({ title, list, top, format }) => (
+        <section key={title}>
+          <h4 className="mb-1 text-[0.86rem] text-ink-faint">{title}, the last hour</h4>
+          <Lines
+            label={`${title} of GPU ${index} in the last hour`}
+            axis={{ fromMs: Date.parse(history.from), stepMs: history.stepMs, steps: list.length }}
+            series={[{ name: "value", title, colour: "var(--chart-1)" }]}
+            values={list.map((value) => ({ value }))}
+            top={top}
+            format={format}
+            empty="Nothing in the last hour."
+          />
+        </section>
+      ))}
+    </div>
+  );
+}
+
+function percent(value: number): string {
+  return `${Math.round(value)} %`;
 }
 
 function partOf(value: number, total: number, background: string): { width: string; background: string } {

@@ -32,13 +32,13 @@ export function Timeline({
 }) {
   const nowMs = useTick(!isOver(run));
   const { data: attempts = [] } = useQuery(attemptsQuery(ids, run));
-  const { data: seen } = useQuery({
+  const { data: replicas } = useQuery({
     ...replicasQuery(ids.projectId, ids.appName),
     enabled: isCold(run),
     refetchInterval: false,
   });
   // Known while the replica lives.
-  const replica = seen?.replicas.find(({ containerId }) => containerId === run.containerId);
+  const replica = replicas?.find(({ containerId }) => containerId === run.containerId);
   const webhook = webhookScale(run, attempts);
   return (
     <Card title="Timeline">

@@ -154,7 +154,7 @@ test("a wish that is given up lets those behind it pass", async () => {
   await quiet();
   expect(await large.claim.granted).toBeNull();
   expect(uuidsOf(small)).toEqual(["GPU-0"]);
-  expect(broker.use().map(({ app, grantedBytes }) => [app, grantedBytes])).toEqual([
+  expect(broker.use().map(({ app, memoryBytes }) => [app, memoryBytes])).toEqual([
     ["busy", 60 * GB],
     ["small", 10 * GB],
   ]);
@@ -225,7 +225,7 @@ verifies("gpu.evict.hold", "an app that was just started is not evicted, and loo
 });
 
 verifies("gpu.evict.race", "one that gets a call before it is evicted stays, and another goes", async () => {
-  const { app, pass } = site();
+  const { app, broker, pass } = site();
   const [one, two] = [app("one"), app("two")];
   const [first, second] = [one.start(wishFor(40)), two.start(wishFor(40))];
   await quiet();
@@ -238,6 +238,7 @@ verifies("gpu.evict.race", "one that gets a call before it is evicted stays, and
   expect(wish.grant).toBeNull();
   await pass(2_000);
   expect([one.evictedFor, two.evictedFor]).toEqual([[], ["new"]]);
+  expect(broker.evictions().map(({ evicted }) => evicted.app)).toEqual(["two"]);
 });
 
 test("what is evicted for an app is not taken by an earlier wish of the app that had it", async () => {
@@ -428,11 +429,11 @@ verifies("gpu.use", "use is told per grant, and unknown where processes cannot b
     source.see();
     expect(broker.use()).toEqual([
       {
+        gpu: "GPU-0",
         app: "one",
         projectId: "p-one",
-        tenant: "one-1",
-        gpu: madeGpu(0),
-        grantedBytes: 30 * GB,
+        replicaId: `replica-${replica.pid}`,
+        memoryBytes: 30 * GB,
         usedBytes,
       },
     ]);

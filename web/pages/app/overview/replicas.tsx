@@ -27,8 +27,7 @@ type Props = { readonly projectId: string; readonly appName: string };
 
 /** The processes that take an app's calls. */
 export function Replicas({ projectId, appName }: Props) {
-  const { data: seen, error, refetch } = useQuery(replicasQuery(projectId, appName));
-  const replicas = seen?.replicas;
+  const { data: replicas, error, refetch } = useQuery(replicasQuery(projectId, appName));
   const hidden = (replicas?.length ?? 0) - MAX_SHOWN;
   return (
     <Card title="Replicas" isFlush>
@@ -70,14 +69,15 @@ export function Replicas({ projectId, appName }: Props) {
   );
 }
 
-/** Its GPUs, with its share of each if that is not all of it. */
+/** Its GPUs, with its share of each if that is not all of it, and what it uses. */
 function Gpus({ gpus }: { readonly gpus: NonNullable<Replica["gpus"]> }) {
   if (gpus.length === 0) return "–";
   return (
     <ul>
-      {gpus.map(({ uuid, model, memoryBytes }) => (
+      {gpus.map(({ uuid, model, memoryBytes, ownUsedBytes = null }) => (
         <li key={uuid}>
           {model ?? "gone"} {memoryBytes !== null && `(${bytes(memoryBytes)}) `}
+          {ownUsedBytes !== null && <span className="text-ink-soft">uses {bytes(ownUsedBytes)} </span>}
           <span className="block max-w-60 truncate font-mono text-[0.82rem] text-ink-soft" title={uuid}>
             {uuid}
           </span>
