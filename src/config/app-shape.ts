@@ -1,3 +1,4 @@
+import { BATCHING_KEYS } from "./keys/batching.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
@@ -29,6 +30,7 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
   HARDWARE_KEYS,
   SCALING_KEYS,
   LIMITS_KEYS,
+  BATCHING_KEYS,
   DEPENDENCY_PATH_KEYS,
   CUSTOM_RUNTIME_KEYS,
 ].flatMap((keys) => Object.values<AppKey<unknown>>(keys));
@@ -37,6 +39,9 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
 const TOP_LEVEL_KEY = "response_grace_period";
 /** The table that holds all others in the `cerebrium.toml` form. */
 const ROOT_TABLE = "cerebrium";
+
+/** In the path of a key: the name of any function. */
+const ANY_FUNCTION = "FUNCTION";
 
 /** A table with known members, or `value` for a key, or `open` for a table whose members have any name. */
 type Shape = "value" | "open" | Map<string, Shape>;
@@ -52,7 +57,7 @@ function checkTable(
   problems: Problems,
 ): void {
   for (const [key, value] of Object.entries(table)) {
-    const known = shape.get(key);
+    const known = shape.get(key) ?? shape.get(ANY_FUNCTION);
     const name = `${prefix}${path}${key}`;
     if (known === undefined) problems.unknown(name, () => suggestion([...shape.keys()], key, prefix, path));
     else if (known === "value") continue;

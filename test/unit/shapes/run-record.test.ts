@@ -36,6 +36,8 @@ const ENDED: Run = {
   responseMs: 3.75,
   requestBytes: null,
   responseBytes: null,
+  batchSize: null,
+  batchReason: null,
 };
 
 const WAITING: Run = {
