@@ -1,4 +1,4 @@
-import { BATCHING_KEYS } from "./keys/batching.ts";
+import { ANY_FUNCTION, BATCHING_KEYS } from "./keys/batching.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
@@ -39,9 +39,6 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
 const TOP_LEVEL_KEY = "response_grace_period";
 /** The table that holds all others in the `cerebrium.toml` form. */
 const ROOT_TABLE = "cerebrium";
-
-/** In the path of a key: the name of any function. */
-const ANY_FUNCTION = "FUNCTION";
 
 /** A table with known members, or `value` for a key, or `open` for a table whose members have any name. */
 type Shape = "value" | "open" | Map<string, Shape>;

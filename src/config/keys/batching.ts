@@ -2,6 +2,9 @@ import type { BatchingConfig } from "../../model/app-config.ts";
 import { FUNCTION_NAME } from "../../model/names.ts";
 import { type AppKeys, duration, integer, matching, oneOf, optional, key } from "../readers.ts";
 
+/** In the path of a key: the name of any function. */
+export const ANY_FUNCTION = "FUNCTION";
+
 /** How many functions of an app may be batched. */
 export const MAX_BATCHED_FUNCTIONS = 100;
 
