@@ -24,6 +24,7 @@ export function workloadOf(app: App, version: Version, secrets: SecretMap): Work
     image: config.built?.reference ?? deployment.dockerBaseImageUrl,
     variables: appVariables(app, { BUILD_ID: id }, secrets),
     concurrency: scaling.replicaConcurrency,
+    batching: config.batching,
     ignoreExtra: deployment.extraParams === "ignore",
     maxResultBytes: limits.maxResultBytes,
     maxChunkBytes: limits.maxChunkBytes,

@@ -27,6 +27,9 @@ export type RunRecord = {
   /** What a server app received and sent, in bodies or WebSocket frames. Null for a function. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
+  /** Of a batched function: how many calls left for the replica together, and why then. */
+  readonly batch_size?: number;
+  readonly batch_reason?: "idle" | "full" | "window" | "deadline" | "drain";
   /** Once it has ended. */
   readonly result?: unknown;
 };

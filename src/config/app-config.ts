@@ -1,9 +1,20 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import type { AppConfig, CustomRuntimeConfig, DependenciesConfig } from "../model/app-config.ts";
+import type {
+  AppConfig,
+  BatchingConfig,
+  CustomRuntimeConfig,
+  DependenciesConfig,
+} from "../model/app-config.ts";
 import { findIn, partnerOf, partnerRefusal, PARTNERS, payloadLayer, tomlLayer } from "./app-shape.ts";
 import type { Layer } from "./app-shape.ts";
 import { isTable, readConfigFile } from "./toml.ts";
+import {
+  BATCHING_KEYS,
+  batchedFunction,
+  EXCLUDED_BY_STEPPER,
+  MAX_BATCHED_FUNCTIONS,
+} from "./keys/batching.ts";
 import {
   CUSTOM_RUNTIME_KEYS,
   DEPENDENCY_KINDS,
@@ -42,6 +53,7 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
   const hardware = read(HARDWARE_KEYS);
   const scaling = read(SCALING_KEYS);
   const isNamed = (key: AppKey<number>): boolean => findIn(layers, key) !== undefined;
+  const batching = readBatching(layers, host, problems);
   const config: AppConfig = {
     deployment,
     hardware,
@@ -53,8 +65,10 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
     scaling,
     limits: read(LIMITS_KEYS),
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
+    ...(batching && { batching }),
     customRuntime: readCustomRuntime(layers, read, problems),
   };
+  checkBatching(config, layers, problems);
   if (findIn(layers, { path: "experimental" })) problems.warn(EXPERIMENTAL_IGNORED);
   const { minReplicas, maxReplicas } = config.scaling;
   if (maxReplicas < minReplicas) {
@@ -129,6 +143,62 @@ function readDependencies(
     return Object.fromEntries(packages);
   });
   return { pip, apt, conda, paths };
+}
+
+const BATCHING = { path: "batching" };
+
+/** The tables of the strongest layer that has any; undefined if there are none. */
+function readBatching(
+  layers: readonly Layer[],
+  host: Host,
+  problems: Problems,
+): AppConfig["batching"] | undefined {
+  const given = findIn(layers, BATCHING);
+  // What should be a table and is not was reported with the shape of its file.
+  const tables = given && isTable(given.raw) ? Object.entries(given.raw) : [];
+  if (given === undefined || tables.length === 0) return undefined;
+  if (tables.length > MAX_BATCHED_FUNCTIONS) {
+    problems.add(
+      `${given.name} has ${tables.length} tables, but at most ${MAX_BATCHED_FUNCTIONS} functions can be batched`,
+    );
+    return undefined;
+  }
+  const functions = tables.map(([functionName, table]): [string, BatchingConfig] => {
+    problems.read(batchedFunction, `each name in ${given.name}`, functionName);
+    const name = `${given.name}.${showKey(functionName)}`;
+    const members: Layer = ({ path }) => {
+      const member = path.slice(path.lastIndexOf(".") + 1);
+      const raw = isTable(table) && Object.hasOwn(table, member) ? table[member] : undefined;
+      return raw === undefined ? undefined : { name: `${name}.${member}`, raw };
+    };
+    const excluded = EXCLUDED_BY_STEPPER.flatMap((field) => members(BATCHING_KEYS[field])?.name ?? []);
+    if (members(BATCHING_KEYS.stepper) !== undefined && excluded.length > 0)
+      problems.add(
+        `${excluded.join(", ")} cannot be set beside ${name}.stepper, which takes each call as soon as it has room: remove what it excludes`,
+      );
+    return [functionName, readTable(BATCHING_KEYS, [members], host, problems)];
+  });
+  return Object.fromEntries(functions);
+}
+
+/** Finds batches that could never run or never fill. */
+function checkBatching(
+  { batching = {}, scaling, customRuntime }: AppConfig,
+  layers: readonly Layer[],
+  problems: Problems,
+): void {
+  const name = findIn(layers, BATCHING)?.name ?? BATCHING.path;
+  const functions = Object.entries(batching);
+  if (functions.length > 0 && customRuntime !== null)
+    problems.add(`${name} is for functions of main.py, and a server app has none: remove it`);
+  const queue = findIn(layers, SCALING_KEYS.maxQueue)?.name ?? SCALING_KEYS.maxQueue.path;
+  for (const [functionName, { maxSize, size, stepper }] of functions) {
+    // A call may count as more than one.
+    if (size !== null || stepper !== null || maxSize <= scaling.maxQueue) continue;
+    problems.warn(
+      `${name}.${functionName}.max_size is ${maxSize}, but batches of more than ${scaling.maxQueue} cannot fill: so many calls may wait by ${queue}`,
+    );
+  }
 }
 
 const RUNTIME = { path: "runtime.custom", payload: "runtime" };

@@ -1,3 +1,4 @@
+import { ANY_FUNCTION, BATCHING_KEYS } from "./keys/batching.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
@@ -29,6 +30,7 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
   HARDWARE_KEYS,
   SCALING_KEYS,
   LIMITS_KEYS,
+  BATCHING_KEYS,
   DEPENDENCY_PATH_KEYS,
   CUSTOM_RUNTIME_KEYS,
 ].flatMap((keys) => Object.values<AppKey<unknown>>(keys));
@@ -52,7 +54,7 @@ function checkTable(
   problems: Problems,
 ): void {
   for (const [key, value] of Object.entries(table)) {
-    const known = shape.get(key);
+    const known = shape.get(key) ?? shape.get(ANY_FUNCTION);
     const name = `${prefix}${path}${key}`;
     if (known === undefined) problems.unknown(name, () => suggestion([...shape.keys()], key, prefix, path));
     else if (known === "value") continue;

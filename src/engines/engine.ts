@@ -2,7 +2,7 @@ import { constants } from "node:os";
 import type { Limits } from "../host/limits/limits.ts";
 import type { Version } from "../model/app.ts";
 import type { GpuGrant, GpuWish } from "../model/gpu.ts";
-import type { Network, PythonWish } from "../model/app-config.ts";
+import type { AppConfig, Network, PythonWish } from "../model/app-config.ts";
 import type { Home } from "./home.ts";
 import type { OutputEvents } from "./log-lines.ts";
 
@@ -29,6 +29,8 @@ export type Workload = {
   readonly variables: Readonly<Record<string, string>>;
   readonly concurrency: number;
   readonly ignoreExtra: boolean;
+  /** The functions whose calls share executions; absent for none. */
+  readonly batching?: AppConfig["batching"] | undefined;
   readonly maxResultBytes: number;
   readonly maxChunkBytes: number;
   /** Its replicas may be forks of a template. */

@@ -8,6 +8,8 @@ export type AppConfig = {
   /** By function; absent from versions of before. */
   readonly batching?: Readonly<Record<string, BatchingConfig>>;
   readonly dependencies: DependenciesConfig;
+  /** By function; absent if the app has none, and from versions of before the table. */
+  readonly batching?: Readonly<Record<string, BatchingConfig>>;
   /** For a server app; null for one with functions. */
   readonly customRuntime: CustomRuntimeConfig | null;
   /** The image that was built for this version, for clusters; it is in no configuration file. */
@@ -140,6 +142,21 @@ export type LimitsConfig = {
   readonly resultRetentionSeconds: number;
   readonly maxLogBytes: number;
   readonly streamStallTimeoutSeconds: number;
+};
+
+/** How calls of a function share one execution. */
+export type BatchingConfig = {
+  /** Calls, or with `size` the sum of their sizes. */
+  readonly maxSize: number;
+  readonly maxWaitSeconds: number;
+  /** The parameter whose value all calls of a batch share; null for any. */
+  readonly key: string | null;
+  /** The parameter that says how large a call is; null: each counts as one. */
+  readonly size: string | null;
+  readonly targetLatencySeconds: number | null;
+  readonly onError: "split" | "fail";
+  /** The class that runs the calls in place of a function; null for a function. */
+  readonly stepper: string | null;
 };
 
 export type DependenciesConfig = {

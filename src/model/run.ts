@@ -32,6 +32,10 @@ export function requireMove(move: RunMove, to: RunState): void {
 export const WEBHOOK_STATES = ["none", "pending", "delivered", "failed"] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
+/** Why a batch was handed over: a replica had nothing else to do, no more fitted in, its wait was over, a call had little time left, or its pool was ending. */
+export const BATCH_REASONS = ["idle", "full", "window", "deadline", "drain"] as const;
+export type BatchReason = (typeof BATCH_REASONS)[number];
+
 /** The account or person that asked for a run. */
 export type RunCaller = {
   readonly accountId: string;
@@ -79,6 +83,9 @@ export type Run = {
   /** Bytes of bodies or WebSocket frames; null for a function, and if the server was not reached. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
+  /** How many calls left for the replica together, and why then; null if its function is not batched. */
+  readonly batchSize: number | null;
+  readonly batchReason: BatchReason | null;
 };
 
 /** The key of a stored run. */
@@ -113,6 +120,8 @@ export const NOT_BEGUN = {
   responseMs: null,
   requestBytes: null,
   responseBytes: null,
+  batchSize: null,
+  batchReason: null,
 } as const satisfies Partial<Run>;
 
 type RunProgress = Pick<Run, keyof typeof NOT_BEGUN | "isAsync" | "state" | "createdAt">;
@@ -152,6 +161,8 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     responseMs: progress.responseMs,
     requestBytes: progress.requestBytes,
     responseBytes: progress.responseBytes,
+    batchSize: progress.batchSize,
+    batchReason: progress.batchReason,
   };
 }
 

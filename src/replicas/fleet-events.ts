@@ -3,6 +3,7 @@ import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Exit, InitFailure, Usage } from "../engines/engine.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
+import { BatchTally } from "./batch-tally.ts";
 import type { Allowance } from "./meter.ts";
 import type { SlotReplica } from "./slots/capacity.ts";
 import type { Demand } from "./slots/slots.ts";
@@ -14,10 +15,12 @@ export type FleetCounts = {
   coldStarts: number;
   /** Replicas that ended unexpectedly. */
   deaths: number;
+  /** Batches that left for them. */
+  readonly batches: BatchTally;
 };
 
 export function newFleetCounts(): FleetCounts {
-  return { starts: 0, coldStarts: 0, deaths: 0 };
+  return { starts: 0, coldStarts: 0, deaths: 0, batches: new BatchTally() };
 }
 
 /** A replica as a fleet sees it, whichever way calls reach it. */

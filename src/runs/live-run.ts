@@ -260,7 +260,7 @@ export class LiveRun implements CallReader {
 
   record(): Run {
     const end = this.end;
-    const { enqueuedAt, handedAt, holder, traffic } = this.call;
+    const { enqueuedAt, handedAt, holder, traffic, batch } = this.call;
     const { queueMs, startMs, runMs } = end ? end.timing : this.timing();
     const responseMs = end ? this.#storedMs + end.at - enqueuedAt : null;
     const completedAt = responseMs === null ? null : this.createdAt + Math.round(responseMs);
@@ -286,6 +286,8 @@ export class LiveRun implements CallReader {
       responseMs,
       requestBytes: traffic?.requestBytes ?? null,
       responseBytes: traffic?.responseBytes ?? null,
+      batchSize: batch?.size ?? null,
+      batchReason: batch?.reason ?? null,
     });
   }
 

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { isFileRun, type Run, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
+import { BATCH_REASONS, isFileRun, type Run, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
 import { appId } from "../model/names.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
 
@@ -36,6 +36,9 @@ export const RUN = z.object({
   totalResponseTimeMs: z.nullable(z.int()),
   requestBytes: z.nullable(z.int()),
   responseBytes: z.nullable(z.int()),
+  /** Only for a run that left in a batch: how many calls left together, and why then. */
+  batch_size: z.optional(z.int()),
+  batch_reason: z.optional(z.enum(BATCH_REASONS)),
   /** Only for an end user's run. */
   accountId: z.optional(z.nullable(z.string())),
   user: z.optional(z.nullable(z.string())),
@@ -91,6 +94,8 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     totalResponseTimeMs: maybe(responseMs, Math.round),
     requestBytes: run.requestBytes,
     responseBytes: run.responseBytes,
+    ...(run.batchSize !== null && { batch_size: run.batchSize }),
+    ...(run.batchReason !== null && { batch_reason: run.batchReason }),
     ...(run.user !== null && { accountId: run.accountId, user: run.user }),
   };
 }

@@ -31,6 +31,12 @@ export const CONFIG = {
     "config.network":
       "network = false keeps an app off the network if MILLRACE_ISOLATION names a level; else the build warns.",
   }),
+  ...section("docs/config.md: App configuration", {
+    "config.batching.keys":
+      "Every key of [batching.FUNCTION] is read within its bounds; what excludes each other is refused.",
+    "config.batching.order": "The harness is told which functions are batched, and how.",
+    "config.batching.max-queue": "A deploy warns of batches that max_queue keeps from filling.",
+  }),
   ...section("seed: App, Limits; contract 2: scaling", {
     "config.response-grace-period.default": "response_grace_period is 15 minutes by default.",
     "config.response-grace-period.bounds": "response_grace_period is 1 s to 12 hours.",

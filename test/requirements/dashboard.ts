@@ -22,7 +22,7 @@ export const DASHBOARD = {
     "dashboard.server-runs":
       "Runs of a server show method, path, status and bytes, and mark WebSockets; its page shows how it is started.",
     "dashboard.runs": "Runs are filtered by state, mode, function and time.",
-    "dashboard.run-page": "A run's page shows its timeline, input, output, logs and deliveries.",
+    "dashboard.run-page": "A run's page shows its timeline, batch, input, output, logs and deliveries.",
     "dashboard.webhooks": "Deliveries are shown with every attempt, and sent again.",
     "dashboard.files": "Files of the persistent storage are listed, uploaded, downloaded and removed.",
     "dashboard.audit": "Every change in a project can be read.",

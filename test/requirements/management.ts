@@ -83,6 +83,7 @@ export const MANAGEMENT = {
   }),
   ...section("seed: States; contract 4: Run", {
     "run-record.fields": "A run record has exactly the contract's fields.",
+    "run-record.batch": "A run of a batched function says how many calls left together, and why then.",
     "run-record.states": "A run is queued, running, success, failure or cancelled.",
     "run-record.webhook-states": "A run's webhookStatus is none, pending, delivered or failed.",
     "run-record.error": 'error is {"code","message"} or null.',

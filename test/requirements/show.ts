@@ -43,6 +43,7 @@ export const SHOW = {
   }),
   ...section("docs/operations.md: When something is wrong", {
     "operations.metrics": "/metrics shows runs, queues, replicas, webhooks, lag, commits, and no lost run.",
+    "operations.metrics.batches": "/metrics shows the sizes of batches and why they left, by function.",
     "operations.metrics.documented": "docs/metrics.md lists every metric with its labels, and no other.",
     "operations.logs": "Nothing the service logs holds a token, a body or a secret.",
     "operations.doctor": "doctor checks what a start depends on and says for each fault what to do.",

@@ -144,6 +144,7 @@ async function openPool(app: TestApp, clock: Clock): Promise<Opened> {
     python: null,
     variables: {},
     concurrency: config.scaling.replicaConcurrency,
+    batching: config.batching,
     ignoreExtra: false,
     maxResultBytes: config.limits.maxResultBytes,
     maxChunkBytes: config.limits.maxChunkBytes,

@@ -46,6 +46,8 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     responseMs: 2.875,
     requestBytes: null,
     responseBytes: null,
+    batchSize: null,
+    batchReason: null,
     ...fields,
   };
 }

@@ -80,10 +80,16 @@ function describe(run: RunRecord): string {
     ["waited", duration(run.queueTimeMs)],
     ["took", duration(run.runtimeMs)],
     ["container", run.containerId ?? "–"],
+    run.batch_size === undefined ? null : ["batch", batchText(run)],
     webhookEndpoint === null
       ? null
       : ["webhook", `${paintStatus(webhookStatus)}  ${printable(webhookEndpoint)}`],
   ]);
+}
+
+function batchText({ batch_size: size, batch_reason: reason }: RunRecord): string {
+  const calls = size === 1 ? "1 call" : `${size} calls`;
+  return reason === undefined ? calls : `${calls}  ${reason}`;
 }
 
 function calledText(run: RunRecord): string {

@@ -78,6 +78,7 @@ export function orderOf(
     bundle_dir: bundle,
     concurrency: workload.concurrency,
     ignore_extra: workload.ignoreExtra,
+    batching: workload.batching && batchingOf(workload.batching),
     max_result_bytes: workload.maxResultBytes,
     max_chunk_bytes: workload.maxChunkBytes,
     template_ticket: template,
@@ -85,6 +86,16 @@ export function orderOf(
     kept: isKept,
     ...(gpuNodes.length > 0 && { gpu_nodes: gpuNodes }),
   });
+}
+
+/** What the harness has to know of it: when a batch leaves is decided here. */
+function batchingOf(batching: NonNullable<Workload["batching"]>) {
+  return Object.fromEntries(
+    Object.entries(batching).map(([name, { key, size, onError, stepper }]) => [
+      name,
+      { key, size, on_error: onError, stepper },
+    ]),
+  );
 }
 
 export function over(exit: Exit): StartedProcess {

@@ -21,6 +21,7 @@ import { APP_GPUS, type AppGpus } from "../../shapes/hardware.ts";
 import { badField, findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
+import { ANY_FUNCTION, BATCHING_KEYS, EXCLUDED_BY_STEPPER } from "../../config/keys/batching.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "../../config/keys/build.ts";
 import { DEPLOYMENT_KEYS } from "../../config/keys/deployment.ts";
 import { HARDWARE_KEYS } from "../../config/keys/hardware.ts";
@@ -326,6 +327,7 @@ function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
     ...tableOf(DEPLOYMENT_KEYS, now.deployment),
     ...tableOf(HARDWARE_KEYS, now.hardware),
     ...tableOf(LIMITS_KEYS, now.limits),
+    ...batchedIn(now),
     ...DEPENDENCY_KINDS.map((kind) => packagesOf(kind, now)),
     ...tableOf(DEPENDENCY_PATH_KEYS, now.dependencies.paths),
     ...(custom ? tableOf(CUSTOM_RUNTIME_KEYS, custom) : []),
@@ -345,6 +347,16 @@ function tableOf<C extends object>(keys: AppKeys<C>, now: C, deployed = now): Co
 
 function valueIn(table: object, field: string): ConfigValue {
   return (table as Readonly<Record<string, ConfigValue>>)[field] ?? null;
+}
+
+function batchedIn({ batching = {} }: AppConfig): ConfigEntry[] {
+  return Object.entries(batching).flatMap(([functionName, config]) => {
+    const excluded =
+      config.stepper === null ? [] : EXCLUDED_BY_STEPPER.map((field) => BATCHING_KEYS[field].path);
+    return tableOf(BATCHING_KEYS, config)
+      .filter(({ key }) => !excluded.includes(key))
+      .map((entry) => ({ ...entry, key: entry.key.replace(ANY_FUNCTION, functionName) }));
+  });
 }
 
 function packagesOf(kind: (typeof DEPENDENCY_KINDS)[number], { dependencies }: AppConfig): ConfigEntry {

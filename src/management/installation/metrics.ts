@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { LiveApp } from "../../apps/catalog.ts";
 import type { SpanCounts } from "../../kit/histograms.ts";
 import { AppError } from "../../model/errors.ts";
+import { BATCH_SIZE_BOUNDS } from "../../replicas/batch-tally.ts";
 import type { ManagementParts } from "../parts.ts";
 import { nodeGpus } from "./hardware.ts";
 
@@ -47,6 +48,11 @@ export const METRICS = {
   millrace_replica_starts_total: counter(OF_APP, "Replicas started."),
   millrace_cold_starts_total: counter(OF_APP, "Times an app went from no ready replica to one."),
   millrace_replica_deaths_total: counter(OF_APP, "Replicas that ended unexpectedly."),
+  millrace_batches_total: counter(
+    [...OF_APP, "function", "reason"],
+    "Batches of calls that left for a replica, by why they left then: idle, full, window, deadline or drain.",
+  ),
+  millrace_batch_size: histogram([...OF_APP, "function"], "How many calls these batches had."),
   millrace_seat_start_seconds: histogram(
     ["phase"],
     "With replicas on other machines: time from the request for a pod or actor until it was scheduled, pulled, connected, fetched, started and imported.",
@@ -137,7 +143,8 @@ async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
   return samples;
 }
 
-function measureApp({ app, pool }: LiveApp, { journal, tallies }: ManagementParts, samples: Samples): void {
+function measureApp(live: LiveApp, { journal, tallies }: ManagementParts, samples: Samples): void {
+  const { app, pool } = live;
   // Idle apps are left out: a thousand of them would be most of the answer.
   if (pool.counts.starts === 0 && pool.slots.waiting === 0) return;
   const of = { project: app.projectId, app: app.name };
@@ -158,6 +165,15 @@ function measureApp({ app, pool }: LiveApp, { journal, tallies }: ManagementPart
   samples.add("millrace_replica_starts_total", of, pool.counts.starts);
   samples.add("millrace_cold_starts_total", of, pool.counts.coldStarts);
   samples.add("millrace_replica_deaths_total", of, pool.counts.deaths);
+  for (const [functionName, { byReason }] of batchesOf(live))
+    for (const [reason, count] of Object.entries(byReason))
+      samples.add("millrace_batches_total", { ...of, function: functionName, reason }, count);
+}
+
+/** The batches of the functions that the current version batches: others may have been batched by versions before. */
+function batchesOf({ version, pool }: LiveApp) {
+  const { batching = {} } = version.config;
+  return [...pool.counts.batches.byFunction].filter(([name]) => Object.hasOwn(batching, name));
 }
 
 /** What the driver does not say of a GPU has no sample. */
@@ -243,13 +259,39 @@ export function metricsRoutes(
 }
 
 type Histograms = Readonly<Partial<Record<MetricName, readonly Histogram[]>>>;
-type Histogram = { readonly labels: Sample["labels"]; readonly spans: SpanCounts };
+type Histogram = {
+  readonly labels: Sample["labels"];
+  /** The upper bound of each class; larger values are in none. */
+  readonly bounds: readonly number[];
+  readonly counts: readonly number[];
+  readonly count: number;
+  readonly sum: number;
+};
 
-function histogramsOf({ store, seatStarts }: ManagementParts): Histograms {
+function histogramsOf({ store, seatStarts, catalog }: ManagementParts): Histograms {
   return {
-    millrace_commit_seconds: [{ labels: {}, spans: store.commits }],
-    millrace_seat_start_seconds: Array.from(seatStarts, ([phase, spans]) => ({ labels: { phase }, spans })),
+    millrace_batch_size: catalog.all().flatMap((live) => batchSizes(live)),
+    millrace_commit_seconds: [inSeconds({}, store.commits)],
+    millrace_seat_start_seconds: Array.from(seatStarts, ([phase, spans]) => inSeconds({ phase }, spans)),
   };
+}
+
+function batchSizes(live: LiveApp): Histogram[] {
+  const of = { project: live.app.projectId, app: live.app.name };
+  return batchesOf(live).map(([functionName, { sizes, batches, calls }]) => ({
+    labels: { ...of, function: functionName },
+    bounds: BATCH_SIZE_BOUNDS,
+    counts: sizes,
+    count: batches,
+    sum: calls,
+  }));
+}
+
+export function inSeconds(
+  labels: Sample["labels"],
+  { boundsMs, counts, count, sumMs }: SpanCounts,
+): Histogram {
+  return { labels, bounds: boundsMs.map((ms) => ms / 1000), counts, count, sum: sumMs / 1000 };
 }
 
 /** Each metric's help and type, then its samples. A metric without labels always has a sample. */
@@ -266,16 +308,16 @@ export function exposition({ byName }: Samples, histograms: Histograms): string 
   return `${parts.join("\n\n")}\n`;
 }
 
-function linesOf(name: string, { labels, spans: { boundsMs, counts, count, sumMs } }: Histogram): string[] {
+function linesOf(name: string, { labels, bounds, counts, count, sum }: Histogram): string[] {
   let total = 0;
-  const buckets = boundsMs.map((bound, i) => {
+  const buckets = bounds.map((bound, i) => {
     total += counts[i] ?? 0;
-    return { labels: { ...labels, le: String(bound / 1000) }, value: total };
+    return { labels: { ...labels, le: String(bound) }, value: total };
   });
   const all = { labels: { ...labels, le: "+Inf" }, value: count };
   return [
     ...[...buckets, all].map((sample) => line(`${name}_bucket`, sample)),
-    line(`${name}_sum`, { labels, value: sumMs / 1000 }),
+    line(`${name}_sum`, { labels, value: sum }),
     line(`${name}_count`, { labels, value: count }),
   ];
 }

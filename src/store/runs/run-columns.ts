@@ -1,6 +1,6 @@
 import type { Row, Session } from "../operation.ts";
 import type { RawBuilder } from "kysely";
-import { RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
+import { BATCH_REASONS, RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
 import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
@@ -8,6 +8,7 @@ import { type ColumnBatch, type ColumnSources, packColumns } from "../column-bat
 // A state is stored as its index in the model's list, which may only grow at its end.
 export const STATE_CODES = codesOf(RUN_STATES);
 const WEBHOOK_CODES = codesOf(WEBHOOK_STATES);
+const REASON_CODES = codesOf(BATCH_REASONS);
 
 function codesOf<Name extends string>(names: readonly Name[]): Readonly<Record<Name, number>> {
   return Object.fromEntries(names.map((name, code) => [name, code])) as Record<Name, number>;
@@ -76,6 +77,8 @@ const SOURCES = {
     responseMs: (run) => run.responseMs,
     requestBytes: (run) => run.requestBytes,
     responseBytes: (run) => run.responseBytes,
+    batchSize: (run) => run.batchSize,
+    batchReason: (run) => run.batchReason && REASON_CODES[run.batchReason],
   },
   texts: {
     functionName: (run) => run.functionName,
@@ -169,6 +172,9 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     responseMs: row.responseMs,
     requestBytes: row.requestBytes,
     responseBytes: row.responseBytes,
+    batchSize: row.batchSize,
+    // Null for a reason that only a later release has.
+    batchReason: BATCH_REASONS[row.batchReason ?? -1] ?? null,
   };
 }
 

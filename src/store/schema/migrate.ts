@@ -1,6 +1,7 @@
 import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { INITIAL_TABLES, initial } from "./0001-initial.ts";
+import { BATCH_COLUMNS, batches } from "./0002-batches.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -10,17 +11,17 @@ import { FIRST_MIGRATION, UnreleasedFormat, isUnreleased } from "./unreleased.ts
 export type Migrations = Readonly<Record<string, (db: Kysely<unknown>, dialect: Dialect) => Promise<void>>>;
 
 /** In order. A migration that has been released is never edited: the next change is the next number. */
-export const MIGRATIONS: Migrations = { [FIRST_MIGRATION]: initial };
+export const MIGRATIONS: Migrations = { [FIRST_MIGRATION]: initial, "0002-batches": batches };
 
 /** The names of all migrations of this release, in order. */
 export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
 
 /** The columns and indexes of a database of this release. A test compares them with those of a new database. */
-export const SCHEMA_OBJECTS: readonly string[] = objectsOf({
-  ...INITIAL_TABLES,
-  migrations: { name: "text", timestamp: "text" },
-  migrationsLock: { id: "text", isLocked: "integer" },
-});
+export const SCHEMA_OBJECTS: readonly string[] = [
+  INITIAL_TABLES,
+  BATCH_COLUMNS,
+  { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
+].flatMap(objectsOf);
 
 /** The database was written by a later release, which this one would damage. */
 class NewerSchemaError extends Error {

@@ -100,6 +100,21 @@ export async function createTables(db: Kysely<unknown>, dialect: Dialect, tables
   for (const statement of statementsFor(dialect, tables)) await sql.raw(statement).execute(db);
 }
 
+/** Adds columns to tables. Each may be null or has a default, because services of the release before go on beside it. */
+export async function addColumns(db: Kysely<unknown>, dialect: Dialect, tables: Tables): Promise<void> {
+  for (const statement of columnStatements(dialect, tables)) await sql.raw(statement).execute(db);
+}
+
+/** The statements that add them. */
+export function columnStatements(dialect: Dialect, tables: Tables): string[] {
+  return Object.entries(tables).flatMap(([name, columns]) =>
+    Object.entries(columns).map(
+      ([column, text]) =>
+        `alter table ${snakeCase(name)} add column ${snakeCase(column)} ${typed(String(text), dialect)}`,
+    ),
+  );
+}
+
 /** The statements that create them. */
 export function statementsFor(dialect: Dialect, tables: Tables): string[] {
   return Object.entries(tables).flatMap(([name, declared]) => {

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { asOwner } from "../../support/as-owner.ts";
+import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
@@ -73,6 +75,20 @@ verifies("cli.runs", "one run is shown with its result, every digit of it", asyn
   expect(shown).toContain('"n": 12345678901234567890123');
   const { code, stdout } = await client.run("runs", "get", "tool", id, "--json");
   expect([code, stdout]).toEqual([0, expect.stringContaining('"result":{"n":12345678901234567890123}}')]);
+});
+
+verifies("run-record.batch", "a run that left in a batch says so", async () => {
+  const { service } = shared();
+  const { projectId } = service.owner;
+  const { number: appNumber } = (await service.store.apps.find({ projectId, name: "tool" }))!;
+  const run = sampleRun({ appNumber, batchSize: 32, batchReason: "window" });
+  await service.store.runs.insertFinished([packEnded([sampleEnd(run)])]);
+  const client = new Client(shared());
+  expect(await client.ok("runs", "get", "tool", run.id)).toMatch(/^batch +32 calls {2}window$/m);
+  expect(await client.json("runs", "get", "tool", run.id)).toMatchObject({
+    batch_size: 32,
+    batch_reason: "window",
+  });
 });
 
 verifies("cli.runs", "tail prints what a run yields from its beginning, live and later", async () => {

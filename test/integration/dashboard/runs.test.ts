@@ -1,6 +1,8 @@
 import { expect } from "vitest";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { faultsOfState } from "../../support/axe.ts";
 import { addressOf, card, inDialog, sharedDashboard, thereAre } from "../../support/dashboard-site.ts";
+import { sampleEnd, sampleRun } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
@@ -110,7 +112,7 @@ verifies("dashboard.runs", "a filter that is chosen while another is typed stays
 
 verifies(
   "dashboard.run-page",
-  "a run's page shows its timeline, input, error, logs and deliveries, follows a stream, and cancels it",
+  "a run's page shows its timeline, batch, input, error, logs and deliveries, follows a stream, and cancels it",
   async () => {
     const target = await WebhookTarget.open();
     const suffix = `?async=true&webhookEndpoint=${encodeURIComponent(target.url)}`;
@@ -149,6 +151,14 @@ verifies(
     await button("Run again").click();
     const name = page.getByRole("textbox", { name: /^name\b/ });
     await until("the run's input is filled in", async () => (await name.inputValue()) === "Ada");
+
+    const { projectId } = service().service.owner;
+    const { store } = service().service;
+    const { number: appNumber } = (await store.apps.find({ projectId, name: "greeter" }))!;
+    const batched = sampleRun({ appNumber, batchSize: 32, batchReason: "full" });
+    await store.runs.insertFinished([packEnded([sampleEnd(batched)])]);
+    await page.goto(addressOf(service(), `/apps/greeter/runs/${batched.id}`));
+    await list("The run").getByText("Left in a batch of 32: full", { exact: true }).waitFor();
     expect(complaints.filter(isOurs)).toEqual([]);
   },
 );

@@ -78,6 +78,39 @@ verifies(
   },
 );
 
+verifies(
+  ["config.batching.keys", "config.batching.max-queue"],
+  "batches are stored with their version and shown, stay through PATCH, and end with the next deploy",
+  async () => {
+    const site = here();
+    const main = "def embed(texts):\n    return texts\n";
+    const toml = '[scaling]\nmax_queue = 32\n[batching.embed]\nkey = "texts"\n';
+    const { buildId, status } = await site.deploy("batched", bundle(main, { "millrace.toml": toml }));
+    expect(status).toBe("success");
+    expect(await site.log("batched", buildId)).toContain(
+      "warning: batching.embed.max_size is 64, but batches of more than 32 cannot fill",
+    );
+    const app = `apps/${site.appId("batched")}`;
+    expect((await site.ask("PATCH", app, { replicaConcurrency: 2 })).status).toBe(200);
+    const { json } = await site.ask("GET", `${app}/configuration`);
+    const shown = (json.keys as { key: string; value: unknown }[]).filter(({ key }) =>
+      key.startsWith("batching."),
+    );
+    expect(Object.fromEntries(shown.map(({ key, value }) => [key, value]))).toEqual({
+      "batching.embed.max_size": 64,
+      "batching.embed.max_wait": 0.01,
+      "batching.embed.key": "texts",
+      "batching.embed.size": null,
+      "batching.embed.target_latency": null,
+      "batching.embed.on_error": "split",
+      "batching.embed.stepper": null,
+    });
+    const next = await site.deploy("batched", bundle(main));
+    const version = await site.test.service.store.versions.find(next.buildId);
+    expect(version?.config).not.toHaveProperty("batching");
+  },
+);
+
 test("a body that is no object is refused as such", async () => {
   const site = here();
   for (const body of [[], "x", 1, null]) {

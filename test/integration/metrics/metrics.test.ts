@@ -139,6 +139,30 @@ verifies("operations.metrics", "webhooks are counted by result, and what is pend
   expect(valueOf(found, "millrace_webhook_oldest_seconds")).toBeGreaterThan(0);
 });
 
+verifies(
+  "operations.metrics.batches",
+  "batches have sizes and reasons, of the functions that are batched",
+  async () => {
+    const test = shared();
+    const main = "def run():\n    return 1\n\ndef embed(texts):\n    return texts\n";
+    const { pool } = await test.deploy("batched", { main, toml: "[batching.embed]\n" });
+    await test.call("batched");
+    for (const size of [1, 3, 64]) pool.counts.batches.add("embed", size, size === 64 ? "full" : "window");
+    // As a version before may have batched it.
+    pool.counts.batches.add("rank", 1, "idle");
+    const found = await scrape(test);
+    const of = { project: test.service.owner.projectId, app: "batched", function: "embed" };
+    const left = (reason: string) => valueOf(found, "millrace_batches_total", { ...of, reason });
+    expect(["idle", "full", "window", "deadline", "drain"].map(left)).toEqual([0, 1, 2, 0, 0]);
+    const upTo = (le: string) => valueOf(found, "millrace_batch_size_bucket", { ...of, le });
+    expect(["1", "2", "4", "32", "64", "1024", "+Inf"].map(upTo)).toEqual([1, 1, 2, 2, 3, 3, 3]);
+    expect(valueOf(found, "millrace_batch_size_sum", of)).toBe(68);
+    expect(valueOf(found, "millrace_batch_size_count", of)).toBe(3);
+    const named = new Set(found.samples.flatMap(({ labels }) => labels["function"] ?? []));
+    expect([...named]).toEqual(["embed"]);
+  },
+);
+
 verifies("operations.metrics", "every sample is announced, with the labels of the table", async () => {
   const test = shared();
   await test.call("app");
@@ -149,7 +173,7 @@ verifies("operations.metrics", "every sample is announced, with the labels of th
     const [, metric] = table.find(([known, { kind }]) =>
       kind === "histogram" ? name.startsWith(`${known}_`) : name === known,
     ) ?? [name, null];
-    const expected = name.endsWith("_bucket") ? ["le"] : metric?.labels;
+    const expected = name.endsWith("_bucket") ? [...(metric?.labels ?? []), "le"] : metric?.labels;
     expect([name, Object.keys(labels)]).toEqual([name, expected]);
     expect(Number.isFinite(value)).toBe(true);
   }

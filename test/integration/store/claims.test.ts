@@ -129,9 +129,10 @@ describe.each(DATABASE_KINDS)("claims on %s", (kind) => {
       delivery: sampleDelivery(run),
     });
     // Fixed when it was accepted, whatever the end says.
-    const told = { ...final, run: { ...final.run, isAsync: false, interruptions: 7, createdAt: 1 } };
+    const batched = { ...final.run, batchSize: 32, batchReason: "full" } as const;
+    const told = { ...final, run: { ...batched, isAsync: false, interruptions: 7, createdAt: 1 } };
     expect(await store.claims.finish([told])).toEqual([run.id]);
-    expect(await store.runs.find(run)).toEqual(final.run);
+    expect(await store.runs.find(run)).toEqual(batched);
     const payload = await store.payloads.find(run);
     expect(payload).toMatchObject({ contentType: "application/json" });
     expect([text(payload?.input), text(payload?.result)]).toEqual(["input 0", `result of ${run.id}`]);

@@ -87,6 +87,8 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
         isWebSocket: true,
         requestBytes: 2 ** 40,
         responseBytes: 0,
+        batchSize: 1000,
+        batchReason: "drain",
       });
       const empty = sampleRun({
         appNumber,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Run, RUN_STATES, WEBHOOK_STATES } from "../../../src/model/run.ts";
-import { runRecord } from "../../../src/shapes/runs.ts";
+import { RUN, runRecord } from "../../../src/shapes/runs.ts";
 import { verifies } from "../../verifies.ts";
 
 const APP = { projectId: "p-1a2b3c4d", name: "hello" };
@@ -36,6 +36,8 @@ const ENDED: Run = {
   responseMs: 3.75,
   requestBytes: null,
   responseBytes: null,
+  batchSize: null,
+  batchReason: null,
 };
 
 const WAITING: Run = {
@@ -82,6 +84,16 @@ describe("a run as callers see it", () => {
     expect(values).not.toContain(undefined);
     expect(runRecord(WAITING, APP)).toMatchObject({ startedAt: null, completedAt: null, containerId: null });
   });
+
+  verifies(
+    "run-record.batch",
+    "says how many calls left together and why, for a batched function alone",
+    () => {
+      const record = runRecord({ ...ENDED, batchSize: 32, batchReason: "full" }, APP);
+      expect(Object.keys(record)).toEqual([...FIELDS.split(" "), "batch_size", "batch_reason"]);
+      expect(RUN.parse(record)).toMatchObject({ batch_size: 32, batch_reason: "full" });
+    },
+  );
 
   verifies("run-record.states", "has one of the five states as its status", () => {
     expect(RUN_STATES).toEqual(["queued", "running", "success", "failure", "cancelled"]);

@@ -41,7 +41,10 @@ export function runScale(
   const queuedUntilMs = startedMs ?? endMs;
   const queuedFromMs = coldUntilMs ?? createdMs;
   const isWaiting = startedMs === null && !isOver(run);
-  spans.push({ ...closed("Queued", "wait", queuedFromMs, queuedUntilMs), isOpen: isWaiting });
+  spans.push({
+    ...closed("Queued", "wait", queuedFromMs, queuedUntilMs, batchNote(run)),
+    isOpen: isWaiting,
+  });
   if (startedMs !== null) {
     const tone = run.status === "failure" || run.status === "failed" ? "bad" : isOver(run) ? "good" : "run";
     spans.push({ ...closed("Running", tone, startedMs, endMs), isOpen: !isOver(run) });
@@ -57,6 +60,12 @@ export function runScale(
 /** Whether the replica became ready after the run had come: it was started for it. */
 export function isCold({ createdAt, containerStartedAt }: Run): boolean {
   return containerStartedAt !== null && Date.parse(containerStartedAt) > Date.parse(createdAt);
+}
+
+/** With how many calls it left the queue, and why then. */
+function batchNote({ batch_size: size, batch_reason: reason }: Run): string | undefined {
+  if (size === undefined) return undefined;
+  return `Left in a batch of ${size}${reason === undefined ? "" : `: ${reason}`}`;
 }
 
 /** The attempts to deliver a response, on a scale of their own: they may go on for days. */

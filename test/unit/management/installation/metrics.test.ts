@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { SpanCounts } from "../../../../src/kit/histograms.ts";
 import {
   exposition,
+  inSeconds,
   type Metric,
   METRICS,
   Samples,
@@ -22,8 +23,8 @@ verifies("operations.metrics", "the text has every metric, in the form that Prom
   const starts = new SpanCounts([1_000]);
   starts.add(2_000);
   const text = exposition(samples, {
-    millrace_commit_seconds: [{ labels: {}, spans: commits }],
-    millrace_seat_start_seconds: [{ labels: { phase: "pulled" }, spans: starts }],
+    millrace_commit_seconds: [inSeconds({}, commits)],
+    millrace_seat_start_seconds: [inSeconds({ phase: "pulled" }, starts)],
   });
 
   expect(text.endsWith("\n") && !text.endsWith("\n\n")).toBe(true);

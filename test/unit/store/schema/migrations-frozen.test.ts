@@ -4,7 +4,13 @@ import path from "node:path";
 import { expect } from "vitest";
 import { KNOWN_MIGRATIONS } from "../../../../src/store/schema/migrate.ts";
 import { INITIAL_TABLES } from "../../../../src/store/schema/0001-initial.ts";
-import { POSTGRES_DIALECT, SQLITE_DIALECT, statementsFor } from "../../../../src/store/schema/tables.ts";
+import { BATCH_COLUMNS } from "../../../../src/store/schema/0002-batches.ts";
+import {
+  columnStatements,
+  POSTGRES_DIALECT,
+  SQLITE_DIALECT,
+  statementsFor,
+} from "../../../../src/store/schema/tables.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";
 import { verifies } from "../../../verifies.ts";
 
@@ -13,6 +19,7 @@ const FOLDER = path.join(REPOSITORY, "src", "store", "schema");
 /** The start of each file's SHA-256. A migration that has been released never changes: write the next one. */
 const HASHES: Readonly<Record<string, string>> = {
   "0001-initial.ts": "c40eb3ea553add6d",
+  "0002-batches.ts": "a48495cbb0b5e495",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */
@@ -30,4 +37,9 @@ verifies("upgrade.frozen", "a released migration never changes", () => {
     hashOf(statementsFor(dialect, INITIAL_TABLES).join("\n")),
   ]);
   expect(Object.fromEntries(statements)).toEqual(STATEMENT_HASHES);
+  for (const dialect of [SQLITE_DIALECT, POSTGRES_DIALECT])
+    expect(columnStatements(dialect, BATCH_COLUMNS)).toEqual([
+      `alter table runs add column batch_size ${dialect.smallint}`,
+      `alter table runs add column batch_reason ${dialect.smallint}`,
+    ]);
 });
