@@ -9,6 +9,7 @@ import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
+import { BATCHING } from "./requirements/batching.ts";
 import { GPU_GRANTS } from "./requirements/gpu-grants.ts";
 import { GPUS } from "./requirements/gpus.ts";
 import { GPU_MACHINE } from "./requirements/gpu-machine.ts";
@@ -57,6 +58,7 @@ export const TABLES = [
   LIMITS,
   WALLS,
   HARDWARE,
+  BATCHING,
   GPU_GRANTS,
   HOSTED,
   SERVERS,
@@ -97,6 +99,7 @@ export const REQUIREMENTS = {
   ...LIMITS,
   ...WALLS,
   ...HARDWARE,
+  ...BATCHING,
   ...GPU_GRANTS,
   ...HOSTED,
   ...SERVERS,

@@ -5,8 +5,6 @@ export type AppConfig = {
   readonly named: NamedValues;
   readonly scaling: ScalingConfig;
   readonly limits: LimitsConfig;
-  /** By function; absent from versions of before. */
-  readonly batching?: Readonly<Record<string, BatchingConfig>>;
   readonly dependencies: DependenciesConfig;
   /** By function; absent if the app has none, and from versions of before the table. */
   readonly batching?: Readonly<Record<string, BatchingConfig>>;
@@ -177,15 +175,4 @@ export type CustomRuntimeConfig = {
   readonly websocketMaxAgeSeconds: number;
   readonly websocketIdleSeconds: number;
   readonly dockerfilePath: string | null;
-};
-
-/** How calls of a function share one execution. */
-export type BatchingConfig = {
-  readonly maxSize: number;
-  readonly maxWaitSeconds: number;
-  readonly key: string | null;
-  readonly size: string | null;
-  readonly targetLatencySeconds: number | null;
-  readonly onError: "split" | "fail";
-  readonly stepper: string | null;
 };

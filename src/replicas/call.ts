@@ -1,6 +1,5 @@
 import type { Socket } from "node:net";
 import type { Outcome } from "../model/outcome.ts";
-import type { BatchReason } from "../model/run.ts";
 import { INITIAL_CREDIT_BYTES } from "./frames.ts";
 import type { Batch } from "./slots/batches.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
@@ -42,9 +41,6 @@ export type CallHolder = {
   grant(call: Call, bytes: number): void;
 };
 
-/** How many calls left together, and why then. */
-export type HandedBatch = { readonly size: number; readonly reason: BatchReason };
-
 /** What carries a call to a server. */
 type CallExchange = {
   /** Its answer is no longer needed. */
@@ -78,8 +74,6 @@ export class Call implements SlotCall {
   /** The id on its replica's wire; 0 while waiting. */
   wireId = 0;
   holder: CallHolder | null = null;
-  /** Set when it is handed over in a batch. */
-  batch: HandedBatch | null = null;
   phase: CallPhase = "handed";
   /** How many more bytes of chunks it may send. A last chunk may exceed it. */
   creditBytes = 0;

@@ -91,6 +91,7 @@ export class Pool {
     const slots = new Slots(config.scaling, this.fleet, clock, {
       mayHandAhead: customRuntime === null,
       batching: config.batching,
+      onBatch: (functionName, calls, reason) => counts.batches.add(functionName, calls, reason),
     });
     this.slots = slots;
     this.fleet.scale();

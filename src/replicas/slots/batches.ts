@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { BatchingConfig } from "../../model/app-config.ts";
+import type { BatchReason } from "../../model/run.ts";
 import type { Lane, SlotCall } from "./capacity.ts";
 import { DurationTrend, Rhythm } from "./learning.ts";
-import { type BatchReason, type Leaving, release, type Release } from "./release.ts";
+import { type Leaving, release, type Release } from "./release.ts";
 
 /** So many groups are remembered after their calls; the one that was used least recently is forgotten first. */
 const MAX_RHYTHMS = 1_000;

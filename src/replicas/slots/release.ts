@@ -1,5 +1,4 @@
-/** Why the calls of a batch left when they did. */
-export type BatchReason = "idle" | "full" | "window" | "deadline" | "drain";
+import type { BatchReason } from "../../model/run.ts";
 
 /** A group of calls that may share one execution, while a slot is free for it. Times are milliseconds. */
 export type WaitingGroup = {

@@ -1,10 +1,10 @@
 import type { Clock, Timer } from "../../kit/clock.ts";
 import type { BatchingConfig, ScalingConfig } from "../../model/app-config.ts";
 import type { Outcome, Refused } from "../../model/outcome.ts";
+import type { BatchReason } from "../../model/run.ts";
 import { Balancer } from "./balance.ts";
 import type { Capacity, Lane, SlotCall, SlotReplica, StartFailure } from "./capacity.ts";
 import { overload, Pace } from "./pace.ts";
-import type { BatchReason } from "./release.ts";
 import { growsEarly } from "./scale.ts";
 import { type Departure, Waiting } from "./waiting.ts";
 
