@@ -82,6 +82,7 @@ export class Call implements SlotCall {
   group: object | null = null;
   size = 1;
   batch: Batch | null = null;
+  isStepped = false;
   isAlone = false;
   enqueuedAt = 0;
   handedAt = 0;

@@ -37,6 +37,8 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
   protected initFailure: InitFailure | null = null;
   /** Why it was found dead. */
   protected silence: string | null = null;
+  /** How many calls each of its steppers has, by function. */
+  readonly #stepped = new Map<string, number>();
   #state: ReplicaState = "starting";
   #deadline: Timer | null = null;
   readonly #events: LifeEvents;
@@ -117,17 +119,23 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
 
   /** Takes a call into its hands, under its next wire id. */
   protected hold(call: Call, wireId: number, now: number): void {
-    if (call.batch === null || call.batch.held++ === 0) this.busy += 1;
+    if (call.isStepped) this.#stepped.set(call.functionName, this.steppedCalls(call.functionName) + 1);
+    else if (call.batch === null || call.batch.held++ === 0) this.busy += 1;
     call.wireId = wireId;
     call.handedAt = now;
     if (this.calls.size === 0) this.headSince = now;
     this.calls.set(wireId, call);
   }
 
+  protected steppedCalls(functionName: string): number {
+    return this.#stepped.get(functionName) ?? 0;
+  }
+
   protected release(call: Call): void {
     const now = this.clock.monotonic();
     this.calls.delete(call.wireId);
-    if (call.batch === null || --call.batch.held === 0) this.busy -= 1;
+    if (call.isStepped) this.#stepped.set(call.functionName, this.steppedCalls(call.functionName) - 1);
+    else if (call.batch === null || --call.batch.held === 0) this.busy -= 1;
     this.headSince = now;
     if (this.calls.size === 0) this.idleSince = now;
   }

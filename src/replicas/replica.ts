@@ -31,6 +31,8 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
   #control: Control | null = null;
   readonly #logs: LogSockets;
   #hello: readonly FunctionSignature[] | null = null;
+  /** How many calls its steppers take at a time, by function. */
+  #steppers: Readonly<Record<string, number>> = {};
   #nextWireId = 1;
   /** Handed over in this tick. Copies, because a call may be withdrawn and get another id before the write. */
   #outgoing: PackedCall[] = [];
@@ -110,6 +112,12 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     const { wireId, runId, functionName, body } = call;
     const waiting = this.#outgoing.push({ wireId, runId, functionName, body });
     if (waiting === 1) setImmediate(() => this.#flush(wire));
+  }
+
+  stepper(functionName: string): { room: number; held: number; capacity: number } {
+    const capacity = this.#steppers[functionName] ?? 0;
+    const held = this.steppedCalls(functionName);
+    return { room: Math.max(0, capacity - held), held, capacity };
   }
 
   /** Hands over calls of one function, whose ids are consecutive, in one frame. */

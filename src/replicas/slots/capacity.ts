@@ -34,6 +34,8 @@ export type SlotCall = {
   size: number;
   /** Those with which it was handed over; null if it runs by itself. */
   batch: Batch | null;
+  /** A stepper runs it, beside the calls that use slots. */
+  isStepped: boolean;
   /** Its replica ended while it was in a batch: it is not put into another one. */
   isAlone: boolean;
   /** Its reader has nothing of it yet. */
@@ -56,6 +58,8 @@ export type SlotReplica<C> = {
   readonly isWorn: boolean;
   /** How many of its slots are in use. */
   readonly busy: number;
+  /** How many more calls a stepper of it takes now, and how many it has. */
+  stepper?(functionName: string): { readonly room: number; readonly held: number; readonly capacity: number };
   hand(call: C, now: number): void;
   /** Hands over calls of a function that share an execution. Servers have no functions. */
   handBatch?(calls: readonly C[], now: number): void;

@@ -1,4 +1,4 @@
-import type { SlotCall } from "./capacity.ts";
+import type { Lane, SlotCall } from "./capacity.ts";
 
 /** Calls waiting for a replica, first come first served; taking from the front costs the same at any length. */
 export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
@@ -89,6 +89,10 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt">> {
 
   get size(): number {
     return this.callers.size + this.backlog.size;
+  }
+
+  sizeOf(lane: Lane): number {
+    return lane === "caller" ? this.callers.size : this.backlog.size;
   }
 
   push(call: C): void {

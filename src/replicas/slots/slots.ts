@@ -207,6 +207,8 @@ export class Slots<C extends SlotCall> {
 
   #handOverGroups(now: number): void {
     this.#groupTimer?.cancel();
+    for (const [functionName, waiting] of this.#waiting.stepped())
+      if (waiting > 0) this.#handStepped(functionName, now);
     const limitMs = this.#scaling.responseGracePeriodSeconds * 1000;
     const moment = { now, limitMs, isDraining: this.#isDraining };
     while (this.#waiting.places > 0) {
@@ -218,6 +220,23 @@ export class Slots<C extends SlotCall> {
         return;
       }
       this.#handTogether(replica, departure, now);
+    }
+  }
+
+  /** Steppers take calls while they run others. */
+  #handStepped(functionName: string, now: number): void {
+    for (;;) {
+      let best: SlotReplica<C> | null = null;
+      let mostRoom = 0;
+      for (const replica of this.#capacity.awake) {
+        const { room = 0 } = replica.stepper?.(functionName) ?? {};
+        if (room <= mostRoom) continue;
+        best = replica;
+        mostRoom = room;
+      }
+      const call = best && this.#waiting.shiftStepped(functionName);
+      if (!best || !call) return;
+      this.#hand(best, call, now);
     }
   }
 
@@ -282,7 +301,23 @@ export class Slots<C extends SlotCall> {
     // In slots: calls that leave together count as one.
     let calls = this.#waiting.places;
     for (const replica of this.#capacity.replicas) calls += replica.busy;
+    if (!this.#waiting.hasBatches) return calls;
+    for (const [functionName, waiting] of this.#waiting.stepped())
+      calls += this.#steppedLoad(functionName, waiting);
     return calls;
+  }
+
+  /** As many slots as the replicas have that the calls of a stepper need. */
+  #steppedLoad(functionName: string, waiting: number): number {
+    let calls = waiting;
+    let capacity = this.#waiting.mostCalls;
+    for (const replica of this.#capacity.replicas) {
+      const stepper = replica.stepper?.(functionName);
+      if (!stepper) continue;
+      calls += stepper.held;
+      capacity = stepper.capacity;
+    }
+    return Math.ceil(calls / capacity) * this.#scaling.replicaConcurrency;
   }
 
   #refusal({ lane }: C, now: number): Refused | null {

@@ -14,6 +14,8 @@ export type Departure<C> = { readonly calls: readonly C[]; readonly batch: Batch
 export class Waiting<C extends SlotCall> {
   readonly #lanes = new Lanes<Place<C>>();
   readonly #batches: Batches<C> | null;
+  /** Calls of steppers, by function: they use no slots, so none of them waits for calls that do. */
+  readonly #stepped = new Map<string, Lanes<C>>();
   /** When a slot last became free; only known where there are batches. */
   #freedAt = Number.NEGATIVE_INFINITY;
 
@@ -38,19 +40,32 @@ export class Waiting<C extends SlotCall> {
 
   /** How many calls wait in a lane. */
   count(lane: Lane): number {
-    const { callers, backlog } = this.#lanes;
-    const places = lane === "caller" ? callers.size : backlog.size;
-    return this.#batches ? places + this.#batches.more(lane) : places;
+    let calls = this.#lanes.sizeOf(lane);
+    if (!this.#batches) return calls;
+    for (const lanes of this.#stepped.values()) calls += lanes.sizeOf(lane);
+    return calls + this.#batches.more(lane);
+  }
+
+  /** The functions of steppers for which calls have waited, and how many wait now. */
+  *stepped(): Generator<readonly [functionName: string, waiting: number]> {
+    for (const [functionName, lanes] of this.#stepped) yield [functionName, lanes.size];
   }
 
   /** The caller that has waited longest. */
   oldestCaller(): C | undefined {
     const place = this.#lanes.callers.peek();
-    return place instanceof Group ? place.calls[0] : place;
+    let oldest = place instanceof Group ? place.calls[0] : place;
+    for (const { callers } of this.#stepped.values()) {
+      const call = callers.peek();
+      if (call && !(oldest && oldest.enqueuedAt <= call.enqueuedAt)) oldest = call;
+    }
+    return oldest;
   }
 
   push(call: C, now: number): void {
     const rules = this.#batches?.rulesOf(call);
+    call.isStepped = rules?.stepper != null;
+    if (call.isStepped) return this.#lanesOf(call).push(call);
     // Null if the call joins others, which have a place.
     const place = rules && this.#batches ? this.#batches.join(call, rules, now, this.#freedAt) : call;
     if (place) this.#lanes.push(place);
@@ -59,6 +74,11 @@ export class Waiting<C extends SlotCall> {
   /** Takes the call whose turn it is, where there are no batches. */
   shift(): C | undefined {
     return this.#lanes.shift() as C | undefined;
+  }
+
+  /** Takes the call of a stepper whose turn it is. */
+  shiftStepped(functionName: string): C | undefined {
+    return this.#stepped.get(functionName)?.shift();
   }
 
   /** Takes what leaves next; or says in how many milliseconds to ask again, if all of it waits for more calls. */
@@ -82,6 +102,7 @@ export class Waiting<C extends SlotCall> {
   }
 
   remove(call: C): void {
+    if (call.isStepped) return void this.#lanesOf(call).remove(call);
     const group = call.group as Group<C> | null;
     if (!group) this.#lanes.remove(call);
     else if (this.#batches?.leave(call, group)) this.#lanes.remove(group);
@@ -89,8 +110,10 @@ export class Waiting<C extends SlotCall> {
 
   /** Puts calls that came back into their old places again. */
   putBack(calls: readonly C[]): void {
+    for (const call of calls) if (call.isStepped) this.#lanesOf(call).putBack([call]);
+    const others = calls.filter(({ isStepped }) => !isStepped);
     this.#lanes.putBack(
-      calls.map((call) => {
+      others.map((call) => {
         const rules = this.#batches?.rulesOf(call);
         return rules && this.#batches ? this.#batches.return(call, rules) : call;
       }),
@@ -98,17 +121,25 @@ export class Waiting<C extends SlotCall> {
   }
 
   takeAll(): C[] {
-    return this.#callsOf(this.#lanes.takeAll());
+    const stepped = [...this.#stepped.values()].flatMap((lanes) => lanes.takeAll());
+    return [...this.#callsOf(this.#lanes.takeAll()), ...stepped];
   }
 
   takeBacklog(): C[] {
-    return this.#callsOf(this.#lanes.backlog.takeAll());
+    const stepped = [...this.#stepped.values()].flatMap(({ backlog }) => backlog.takeAll());
+    return [...this.#callsOf(this.#lanes.backlog.takeAll()), ...stepped];
   }
 
   /** A replica holds a call no more; `isUsual`: its function was run once, and returned. */
   noteOver({ batch }: C, isUsual: boolean, now: number): void {
     this.#freedAt = now;
     if (batch) this.#batches?.over(batch, isUsual, now);
+  }
+
+  #lanesOf({ functionName }: C): Lanes<C> {
+    const lanes = this.#stepped.get(functionName) ?? new Lanes<C>();
+    this.#stepped.set(functionName, lanes);
+    return lanes;
   }
 
   #callsOf(places: readonly Place<C>[]): C[] {

@@ -34,6 +34,7 @@ export class PlayedCall implements SlotCall {
   group: object | null = null;
   size = 1;
   batch: Batch | null = null;
+  isStepped = false;
   isAlone = false;
   mayRunAgain = true;
   /** How it ended, and how often a replica got it. */

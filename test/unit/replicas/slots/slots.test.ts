@@ -25,6 +25,7 @@ class PlainCall implements SlotCall {
   group = null;
   size = 1;
   batch = null;
+  isStepped = false;
   isAlone = false;
   mayRunAgain = true;
 
