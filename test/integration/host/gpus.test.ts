@@ -56,7 +56,9 @@ verifies(
     const payload = { compute: "H200", gpuCount: 1 };
     const { buildId } = await site.deploy("app", bundle(answering("x")), payload);
     const log = await site.log("app", buildId);
-    expect(log).toContain("warning: compute = H200, but this host has 2 × H100 (80 GB)");
+    expect(log).toContain(
+      "warning: calls will fail with no_gpu_free: this machine has no GPU of H200, only H100",
+    );
   },
 );
 
