@@ -50,6 +50,10 @@ verifies("hardware.doctor", "doctor says what to do about a driver that does not
   expect(checkGpus({ ...NONE, trouble }, NVIDIA)).toMatchObject([
     { status: "fail", message: trouble, remedy: expect.stringContaining("nvidia-smi") as string },
   ]);
+  // A driver that answers is not to blame.
+  expect(checkGpus({ ...NONE, driver: "580.65.06", trouble: "there is no GPU 7" }, NVIDIA)).toMatchObject([
+    { status: "fail", remedy: expect.stringContaining("MILLRACE_GPUS") as string },
+  ]);
   expect(checkGpus({ ...working, driver: null }, NVIDIA)[0]).toMatchObject({ status: "fail" });
 });
 
