@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { checkGpus, lookAtGpus } from "../../../../../src/cli/operator/doctor/gpu-checks.ts";
-import { LOST, SAMPLE_GPUS, sampleGpu, ToldGpus } from "../../../../support/sample-gpus.ts";
+import { LOST, SAMPLE_GPUS, sampleGpu, ToldGpus } from "../../../../support/gpus/sample-gpus.ts";
 import { verifies } from "../../../../verifies.ts";
 
 const NVIDIA = { hasNvidia: true, hasUvm: true, hasAmd: false };
