@@ -32,6 +32,7 @@ export function Hardware() {
 
 function Machine({ machine }: { readonly machine: MachineRecord }) {
   const { name, isSelf, cpus, memoryBytes, driver, trouble, gpus } = machine;
+  const none = trouble === null ? "none" : "unknown";
   return (
     <Card
       title={
@@ -45,8 +46,8 @@ function Machine({ machine }: { readonly machine: MachineRecord }) {
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 p-4 sm:grid-cols-4">
         <Fact title="Processors">{count(cpus)}</Fact>
         <Fact title="Memory">{bytes(memoryBytes)}</Fact>
-        <Fact title="GPUs">{gpus.length === 0 ? "none" : count(gpus.length)}</Fact>
-        <Fact title="NVIDIA driver">{driver ?? "none"}</Fact>
+        <Fact title="GPUs">{gpus.length === 0 ? none : count(gpus.length)}</Fact>
+        <Fact title="NVIDIA driver">{driver ?? none}</Fact>
       </dl>
       {trouble !== null && <Problem error={new Error(trouble)} />}
       {gpus.length > 0 ? (

@@ -249,22 +249,26 @@ describe("a stand-in for the driver", () => {
     },
   );
 
-  verifies("gpus.hang", "a driver that hangs is given up, and tried again; nobody waits for it", async () => {
-    const driver = new StandInDriver();
-    const gpus = await driver.open();
-    driver.set("hang");
-    await driver.clock.passDuring(gpus.look());
-    const hung = "the driver does not answer: no answer within 20 s";
-    expect(faults(gpus)).toEqual([hung, hung, hung]);
-    expect(gpus.readings().map(({ freeBytes }) => freeBytes)).toEqual([null, null, null]);
-    // Until the next try a look has nothing to wait for.
-    await gpus.look();
-    driver.unset("hang");
-    driver.clock.advance(FIRST_RETRY_MS);
-    await gpus.look();
-    expect(faults(gpus)).toEqual([null, null, null]);
-    expect(gpus.readings()[0]?.freeBytes).toBeGreaterThan(0);
-  });
+  verifies(
+    "gpus.hang",
+    "a driver that hangs is given up, and tried again; nothing waits for it",
+    async () => {
+      const driver = new StandInDriver();
+      const gpus = await driver.open();
+      driver.set("hang");
+      await driver.clock.passDuring(gpus.look());
+      const hung = "the driver does not answer: no answer within 20 s";
+      expect(faults(gpus)).toEqual([hung, hung, hung]);
+      expect(gpus.readings().map(({ freeBytes }) => freeBytes)).toEqual([null, null, null]);
+      // Until the next try a look has nothing to wait for.
+      await gpus.look();
+      driver.unset("hang");
+      driver.clock.advance(FIRST_RETRY_MS);
+      await gpus.look();
+      expect(faults(gpus)).toEqual([null, null, null]);
+      expect(gpus.readings()[0]?.freeBytes).toBeGreaterThan(0);
+    },
+  );
 
   verifies("gpus.driver", "a driver that does not work is told once, and used when it works", async () => {
     const driver = new StandInDriver();
