@@ -143,15 +143,15 @@ export class TemplateLine {
 
   #prepare(replica: ReplicaStart): { started: Started; waiting: Waiting } {
     let begun: Started | null = null;
-    /** A dead template may still fork a replica whose start was repeated elsewhere. */
-    const starts: Started[] = [];
+    /** Of every start: a dead template may still fork a replica whose start was repeated elsewhere. */
+    const ends: Promise<void>[] = [];
     let isKilled = false;
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
     const waiting: Waiting = {
       replica,
       begin: (started) => {
         begun = started;
-        starts.push(started);
+        if (started.gone) ends.push(started.gone);
         // If the start was repeated, only the last process counts.
         void started.exited.then((exit) => begun === started && resolve(exit));
       },
@@ -178,7 +178,7 @@ export class TemplateLine {
     const { leaving } = this.#process;
     const endOfProcesses = async (): Promise<void> => {
       await exited;
-      if (begun) await Promise.all(starts.map(({ gone }) => gone));
+      if (begun) await Promise.all(ends);
       else if (wasForking) await this.#hidden();
       else if (replica.id === this.#grantee) await this.#process.exited;
     };
