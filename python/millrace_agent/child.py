@@ -19,7 +19,8 @@ PYTHON_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The interpreter of keepers, and of apps without one of their own.
 PYTHON = os.path.realpath(sys.executable)
 
-#: The variables of its seat that an app gets, which are those that it gets from a service on one machine.
+#: The variables of its seat that an app gets: those that it gets from a service on one machine, and the GPUs that its
+#: cluster has assigned.
 ALLOWED = (
     *("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
     *("CUDA_VISIBLE_DEVICES", "SSL_CERT_FILE", "SSL_CERT_DIR"),

@@ -366,8 +366,6 @@ class Reader:
         return {
             "uuid": uuid,
             "name": nvml.text("nvmlDeviceGetName", instance) or "",
-            "gpu_instance": gpu_instance,
-            "compute_instance": compute_instance,
             "caps": self._caps(minor, gpu_instance, compute_instance),
             "slices": nvml.attributes(instance),
             **self._state(instance),

@@ -282,7 +282,7 @@ def _end_holders(devices: set[str]) -> str | None:
     for _ in range(_ROUNDS):
         found = [
             pid
-            for pid in looks.below(os.getpid(), _MAX_PROCESSES)
+            for pid in looks.below(os.getpid(), _MAX_PROCESSES, None)
             if any(_has_open(link, devices) for link in memory.links_in(memory.descriptor_folders(pid)))
         ]
         if not found:

@@ -51,13 +51,13 @@ def _usage_below(top: int) -> dict[str, int]:
     return {"cpu_ms": round(cpu_ticks * 1000 / _TICKS), "resident_bytes": resident * PAGE}
 
 
-def below(top: int, most: int = _MAX_PROCESSES) -> list[int]:
-    """The descendants of a process, nearest first; at most that many."""
-    found = children(top, _MAX_THREADS)
+def below(top: int, most: int = _MAX_PROCESSES, max_threads: int | None = _MAX_THREADS) -> list[int]:
+    """The descendants of a process, nearest first; at most that many, and those of so many threads of each."""
+    found = children(top, max_threads)
     for at, each in enumerate(found):
         if at >= most:
             break
-        found += children(each, _MAX_THREADS)
+        found += children(each, max_threads)
     return found[:most]
 
 

@@ -163,7 +163,12 @@ def show_gpus(pid: int, gpus: Gpus) -> str | None:
     # First those that are taken away: a failure leaves less open, never more.
     changes = [(path, path not in closed) for path in sorted(gpus.files(), key=lambda each: each not in closed)]
     told, tell = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(told)
+        os.close(tell)
+        raise
     if child == 0:
         try:
             view = os.open("/proc/%d/ns/mnt" % pid, os.O_RDONLY)

@@ -12,7 +12,7 @@ export type RosterParts = {
   readonly lease: NodeLease;
   /** The lease of some node has passed: what it holds can be taken over. */
   readonly onDeaths: () => void;
-  /** Nodes came, went, or are about to leave. */
+  /** Nodes came, went, are about to leave, or have other GPUs. */
   readonly onChange: () => void;
   /** The lease of that node has passed, or it has left. */
   readonly onGone: (node: ServiceNode) => void;

@@ -111,7 +111,10 @@ export class Pool {
     return this.fleet.ready.length;
   }
 
-  /** Waits until that many replicas are ready or the signal aborts; returns why if the app cannot start. */
+  /**
+   * Waits until that many replicas are ready, or the others have waited too long for a GPU, or the signal aborts; returns why
+   * if the app cannot start.
+   */
   async started(count: number, signal: AbortSignal): Promise<InitFailure | null> {
     let isLate = false;
     const late = this.#clock.every(this.#maxQueueMs, () => {
@@ -123,8 +126,8 @@ export class Pool {
         const doomed = this.fleet.failure(this.#clock.monotonic());
         if (doomed) return doomed.failure;
         // Nothing else limits how long a start may wait for a GPU.
-        const obstacle = isLate && this.readyCount === 0 ? this.fleet.gpuObstacle() : null;
-        if (obstacle !== null) return lackOfGpu(obstacle);
+        const obstacle = isLate ? this.fleet.gpuObstacle() : null;
+        if (obstacle !== null) return this.readyCount > 0 ? null : lackOfGpu(obstacle);
         await this.#starts.wait(signal);
       }
       return null;

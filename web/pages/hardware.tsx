@@ -39,6 +39,7 @@ type Props = { readonly machine: MachineRecord; readonly history: GpuHistoryReco
 
 function Machine({ machine, history }: Props) {
   const { name, isSelf, cpus, memoryBytes, driver, trouble, gpus } = machine;
+  const none = trouble === null ? "none" : "unknown";
   return (
     <Card
       title={
@@ -52,8 +53,8 @@ function Machine({ machine, history }: Props) {
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 p-4 sm:grid-cols-4">
         <Fact title="Processors">{count(cpus)}</Fact>
         <Fact title="Memory">{bytes(memoryBytes)}</Fact>
-        <Fact title="GPUs">{gpus.length === 0 ? "none" : count(gpus.length)}</Fact>
-        <Fact title="NVIDIA driver">{driver ?? "none"}</Fact>
+        <Fact title="GPUs">{gpus.length === 0 ? none : count(gpus.length)}</Fact>
+        <Fact title="NVIDIA driver">{driver ?? none}</Fact>
       </dl>
       {trouble !== null && <Problem error={new Error(trouble)} />}
       {gpus.length > 0 ? (

@@ -1,8 +1,6 @@
 import { execFile } from "node:child_process";
 import { availableParallelism, totalmem } from "node:os";
 import { promisify } from "node:util";
-import { canServe } from "../../host/gpus/reasons.ts";
-import { describeGpus, matches } from "../../host/gpus/source.ts";
 import { type HardwareConfig, isGpu } from "../../model/app-config.ts";
 import type { GpuKind, MachineGpus } from "../../model/gpu.ts";
 import { BuildError, type BuildSite } from "./site.ts";
@@ -47,7 +45,7 @@ export function requireEntrypoint({ config: { customRuntime } }: BuildSite): voi
     );
 }
 
-/** What an app asks for, and its machine does not have. With GPUs on other nodes the app does not run on the CPU. */
+/** What an app asks for and its machine does not have. Whether it will ever get GPUs is `GpuRoom`'s to say. */
 export function hardwareWarnings(
   hardware: HardwareConfig,
   gpus: MachineGpus | undefined,
@@ -59,40 +57,27 @@ export function hardwareWarnings(
   const hostGb = totalmem() / 1e9;
   if (cpu > cpus) warnings.push(`cpu = ${cpu}, but this host has ${cpus}`);
   if (memoryGb > hostGb) warnings.push(`memory = ${memoryGb} GB, but this host has ${hostGb.toFixed(1)} GB`);
-  const gpuWarning = gpus === undefined ? null : warningOfGpus(hardware, gpus, others);
+  const gpuWarning = gpus === undefined ? null : whyOnCpu(hardware, gpus, others);
   if (gpuWarning !== null) warnings.push(gpuWarning);
   return warnings;
 }
 
-function warningOfGpus(
+/** Why an app that names a GPU or a number of them runs on the CPU; null if it does not. */
+function whyOnCpu(
   { compute, gpuCount }: HardwareConfig,
   { gpus, trouble }: MachineGpus,
   others: readonly (readonly GpuKind[])[],
 ): string | null {
   const models = compute.filter(isGpu);
-  const count = `gpu_count = ${gpuCount}`;
-  const wanted = models.length > 0 ? `compute = ${models.join(", ")}` : count;
   if (models.length === 0 && gpuCount === 0) return null;
-  const isAsked = models.length > 0 && gpuCount > 0;
-  const wish = { models, count: gpuCount, memoryBytes: null };
-  // Then the app moves there.
-  if (isAsked && others.some((theirs) => canServe(wish, theirs))) return null;
-  if (gpus.length === 0) {
+  const wanted = models.length > 0 ? `compute = ${models.join(", ")}` : `gpu_count = ${gpuCount}`;
+  const isAnywhere = gpus.length > 0 || others.some(({ length }) => length > 0);
+  if (!isAnywhere) {
     const why = trouble === null ? "this host has no GPU" : `no GPU of this host can be used (${trouble})`;
-    const isForAnotherNode = isAsked && others.some(({ length }) => length > 0);
-    return `${wanted}, but ${why}${isForAnotherNode ? "" : ": the app runs on its CPU"}`;
+    return `${wanted}, but ${why}: the app runs on its CPU`;
   }
-  if (models.length === 0)
-    return `${count}, but compute names no GPU: the app runs on the CPU (compute = "ANY" takes every model)`;
-  const has = `this host has ${describeGpus(gpus)}`;
-  const fitting = gpus.filter((gpu) => models.some((model) => matches(model, gpu)));
-  if (fitting.length === 0) return `${wanted}, but ${has}`;
-  // All of a replica are of one model.
-  const most = Math.max(
-    ...[...Map.groupBy(fitting, ({ model }) => model).values()].map((same) => same.length),
-  );
-  if (gpuCount <= most) return null;
-  return `${wanted}, ${count}, but ${has}`;
+  if (models.length > 0) return null;
+  return `${wanted}, but compute names no GPU: the app runs on the CPU (compute = "ANY" takes every model)`;
 }
 
 /** Names of packages: those of the named file, else of the table, else of the file clients make of the table. */

@@ -117,21 +117,19 @@ export class TemplateLine {
   }
 
   start(replica: ReplicaStart): Started {
-    // It was over before the replica had its GPUs.
+    // The template has ended while the replica waited for its GPUs.
     if (this.#phase === "over") return this.#events.elsewhere(replica);
     this.#retireTimer?.cancel();
     this.#idle.remove(this);
     const { started, waiting } = this.#prepare(replica);
     if (this.#phase === "forking") this.#prepareFork(waiting);
-    else if (this.#phase === "importing") this.#waiting.push(waiting);
-    // The template has ended while the replica waited for its GPUs.
-    else waiting.begin(this.#events.elsewhere(replica));
+    else this.#waiting.push(waiting);
     return started;
   }
 
   keepFor(keepMs: number): void {
     this.#keepMs = keepMs;
-    if (this.#phase === "forking" && !this.template.hasChildren) this.#keep();
+    if (this.#phase === "forking" && this.#isIdle) this.#keep();
   }
 
   detach(): void {
@@ -145,12 +143,15 @@ export class TemplateLine {
 
   #prepare(replica: ReplicaStart): { started: Started; waiting: Waiting } {
     let begun: Started | null = null;
+    /** Of every start: a dead template may still fork a replica whose start was repeated elsewhere. */
+    const ends: Promise<void>[] = [];
     let isKilled = false;
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
     const waiting: Waiting = {
       replica,
       begin: (started) => {
         begun = started;
+        if (started.gone) ends.push(started.gone);
         // If the start was repeated, only the last process counts.
         void started.exited.then((exit) => begun === started && resolve(exit));
       },
@@ -177,7 +178,7 @@ export class TemplateLine {
     const { leaving } = this.#process;
     const endOfProcesses = async (): Promise<void> => {
       await exited;
-      if (begun) await begun.gone;
+      if (begun) await Promise.all(ends);
       else if (wasForking) await this.#hidden();
       else if (replica.id === this.#grantee) await this.#process.exited;
     };
@@ -212,7 +213,9 @@ export class TemplateLine {
     try {
       await this.#showGpus();
     } catch (error) {
-      if (this.#remove(waiting)) waiting.begin(over(ended((error as Error).message)));
+      // It may be visible although the change has failed.
+      if (this.#remove(waiting))
+        waiting.begin({ ...over(ended((error as Error).message)), gone: this.#hidden() });
       // Another template may be told of other GPUs.
       this.#events.onOver();
       this.detach();
@@ -282,6 +285,11 @@ export class TemplateLine {
     for (const { replica, begin } of others) begin(this.#events.elsewhere(replica));
   }
 
+  /** It has no replica, and forks none soon. */
+  get #isIdle(): boolean {
+    return !this.template.hasChildren && this.#waiting.length === 0;
+  }
+
   #keep(): void {
     this.#retireTimer?.cancel();
     if (this.#isDetached) this.#retire();
@@ -293,17 +301,16 @@ export class TemplateLine {
 
   async #measure(): Promise<void> {
     const bytes = await this.#process.residentBytes();
-    if (this.#phase === "forking" && !this.template.hasChildren)
-      this.#idle.add(this, bytes, () => this.#retire());
+    if (this.#phase === "forking" && this.#isIdle) this.#idle.add(this, bytes, () => this.#retire());
   }
 
   #retire(): void {
-    if (!this.template.hasChildren && this.#waiting.length === 0) this.#end();
+    if (this.#isIdle) this.#end();
   }
 
   /** A replica that it was about to fork is not wanted any more. */
   #rest(): void {
-    if (!this.template.hasChildren && this.#waiting.length === 0) this.#keep();
+    if (this.#isIdle) this.#keep();
   }
 
   #end(): void {

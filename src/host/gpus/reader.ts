@@ -29,7 +29,6 @@ const bytes = z.int().min(0).nullable();
 const uuid = z.string().regex(/^(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}$/);
 const name = z.string().max(96);
 const minor = z.int().min(0).max(1_000_000);
-const instanceId = z.int().min(0).max(1_000).nullable();
 const pid = z
   .int()
   .min(0)
@@ -51,8 +50,6 @@ const slices = z
   .transform(({ memory_mb: memoryMb, ...rest }) => ({ ...rest, memoryMb }));
 const instance = z.object({
   ...state,
-  gpu_instance: instanceId,
-  compute_instance: instanceId,
   caps: z.array(minor).max(2).nullable(),
   slices: slices.nullable(),
 });

@@ -62,13 +62,14 @@ export function whatItAwaits(view: BrokerView, waiting: Waiting): string {
   for (const [state, those] of states) reasons.push(`${appsOf(those, waiting, "is", "are")} ${state}`);
   const outside = Math.max(0, ...taken.map(({ outsideBytes }) => outsideBytes));
   if (outside >= 1e9) reasons.push(`${gb(outside)} are used outside Millrace`);
-  for (const { gpu } of matching) if (gpu.fault !== null) reasons.push(`GPU ${gpu.index} is out of service`);
+  const faulty = matching.filter(({ gpu }) => gpu.fault !== null);
+  // MIG instances have the number of their GPU.
+  for (const index of new Set(faulty.map(({ gpu }) => gpu.index)))
+    reasons.push(`GPU ${index} is out of service`);
   const earlier = view.waiting.slice(0, Math.max(0, view.waiting.indexOf(waiting)));
   // One for each app: thousands of its replicas may wait.
-  const before = [...new Map(earlier.map((other) => [other.tenant, other])).values()].filter((other) =>
-    poolsFor(other.wish, working, view.matches)
-      .flat()
-      .some((room) => working.includes(room)),
+  const before = [...new Map(earlier.map((other) => [other.tenant, other])).values()].filter(
+    ({ wish: theirs }) => poolsFor(theirs, working, view.matches).length > 0,
   );
   if (before.length > 0) reasons.push(`${appsOf(before, waiting, "waits", "wait")} before it`);
 

@@ -11,7 +11,7 @@ import type { InstalledGpus, ManagementParts, OwnNode } from "../parts.ts";
 
 const operation = tagged("Installation");
 
-/** What apps can run on: for everybody by model, for the operator each GPU of each node. */
+/** What apps can run on: by model for every caller, and each GPU of each node for the operator. */
 export function hardwareOperations(parts: ManagementParts): Operation[] {
   return [
     operation("GET", "/v2/hardware", {

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
+import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/gpus/sample-gpus.ts";
 import { holders } from "../../support/gpus/holders.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";

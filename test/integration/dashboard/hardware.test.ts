@@ -4,7 +4,7 @@ import { addressOf, placeLink, sharedDashboard } from "../../support/dashboard-s
 import { holders } from "../../support/gpus/holders.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
-import { LOST, ToldGpus } from "../../support/sample-gpus.ts";
+import { LOST, ToldGpus } from "../../support/gpus/sample-gpus.ts";
 import { verifies } from "../../verifies.ts";
 
 const told = new ToldGpus();

@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { MILLRACE, installed, run, scratchDirectory } from "../../support/command-line.ts";
 import { testDatabases, triedKinds } from "../../support/databases.ts";
-import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
+import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/gpus/sample-gpus.ts";
 import { testService } from "../../support/service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { offered } from "../../support/walls/walled.ts";

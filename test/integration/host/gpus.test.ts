@@ -56,7 +56,9 @@ verifies(
     const payload = { compute: "H200", gpuCount: 1 };
     const { buildId } = await site.deploy("app", bundle(answering("x")), payload);
     const log = await site.log("app", buildId);
-    expect(log).toContain("warning: compute = H200, but this host has 2 × H100 (80 GB)");
+    expect(log).toContain(
+      "warning: calls will fail with no_gpu_free: this machine has no GPU of H200, only H100",
+    );
   },
 );
 
@@ -247,22 +249,26 @@ describe("a stand-in for the driver", () => {
     },
   );
 
-  verifies("gpus.hang", "a driver that hangs is given up, and tried again; nobody waits for it", async () => {
-    const driver = new StandInDriver();
-    const gpus = await driver.open();
-    driver.set("hang");
-    await driver.clock.passDuring(gpus.look());
-    const hung = "the driver does not answer: no answer within 20 s";
-    expect(faults(gpus)).toEqual([hung, hung, hung]);
-    expect(gpus.readings().map(({ freeBytes }) => freeBytes)).toEqual([null, null, null]);
-    // Until the next try a look has nothing to wait for.
-    await gpus.look();
-    driver.unset("hang");
-    driver.clock.advance(FIRST_RETRY_MS);
-    await gpus.look();
-    expect(faults(gpus)).toEqual([null, null, null]);
-    expect(gpus.readings()[0]?.freeBytes).toBeGreaterThan(0);
-  });
+  verifies(
+    "gpus.hang",
+    "a driver that hangs is given up, and tried again; nothing waits for it",
+    async () => {
+      const driver = new StandInDriver();
+      const gpus = await driver.open();
+      driver.set("hang");
+      await driver.clock.passDuring(gpus.look());
+      const hung = "the driver does not answer: no answer within 20 s";
+      expect(faults(gpus)).toEqual([hung, hung, hung]);
+      expect(gpus.readings().map(({ freeBytes }) => freeBytes)).toEqual([null, null, null]);
+      // Until the next try a look has nothing to wait for.
+      await gpus.look();
+      driver.unset("hang");
+      driver.clock.advance(FIRST_RETRY_MS);
+      await gpus.look();
+      expect(faults(gpus)).toEqual([null, null, null]);
+      expect(gpus.readings()[0]?.freeBytes).toBeGreaterThan(0);
+    },
+  );
 
   verifies("gpus.driver", "a driver that does not work is told once, and used when it works", async () => {
     const driver = new StandInDriver();

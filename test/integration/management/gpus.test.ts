@@ -1,6 +1,6 @@
 import { beforeAll, expect } from "vitest";
 import { ManagementSite } from "../../support/management-site.ts";
-import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
+import { LOST, SAMPLE_GPUS, ToldGpus } from "../../support/gpus/sample-gpus.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";

@@ -9,7 +9,7 @@ import { HandClock } from "../../support/clocks.ts";
 import { testDatabases } from "../../support/databases.ts";
 import { testAuthority, testNode } from "../../support/nodes/hop.ts";
 import { sampleNode } from "../../support/sample-node.ts";
-import { SAMPLE_GPUS, ToldGpus } from "../../support/sample-gpus.ts";
+import { SAMPLE_GPUS, ToldGpus } from "../../support/gpus/sample-gpus.ts";
 import { testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";

@@ -5,7 +5,7 @@ import { WebSocket as Client } from "ws";
 import { testDatabases } from "../../support/databases.ts";
 import { asOwner } from "../../support/as-owner.ts";
 import { twoOfOne } from "../../support/nodes/two-services.ts";
-import { sampleGpu, ToldGpus } from "../../support/sample-gpus.ts";
+import { sampleGpu, ToldGpus } from "../../support/gpus/sample-gpus.ts";
 import { verifies } from "../../verifies.ts";
 import { DeploySite, bundle } from "../../integration/deploys/site.ts";
 

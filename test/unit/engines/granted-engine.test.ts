@@ -4,7 +4,7 @@ import type { Engine, Exit, ReplicaStart, SeatOwner, Started } from "../../../sr
 import { GrantedEngine } from "../../../src/engines/granted-engine.ts";
 import type { Home } from "../../../src/engines/home.ts";
 import type { GpuKind } from "../../../src/model/gpu.ts";
-import { PlayedGpus, playedGpu } from "../../support/played-gpus.ts";
+import { PlayedBroker, playedGpu } from "../../support/gpus/played-broker.ts";
 import { verifies } from "../../verifies.ts";
 import { WORKLOAD } from "../../support/kubernetes/sample.ts";
 
@@ -13,7 +13,7 @@ const workload = { ...WORKLOAD, gpus: WISH };
 
 /** An engine that grants GPUs of a machine with one, and whose processes a test plays. */
 function played(mayFork = true, others: readonly (readonly GpuKind[])[] = [], own = [playedGpu(0)]) {
-  const gpus = new PlayedGpus(...own);
+  const gpus = new PlayedBroker(...own);
   const told: string[] = [];
   const ends = new Map<string, (exit: Exit) => void>();
   const gone = Promise.withResolvers<void>();

@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { VERSION } from "../../../src/config/package-files.ts";
 import { ownDetails } from "../../../src/nodes/own-node.ts";
-import { sampleGpu } from "../../support/sample-gpus.ts";
+import { sampleGpu } from "../../support/gpus/sample-gpus.ts";
 import { verifies } from "../../verifies.ts";
 
 verifies("nodes.list", "a node says what it is called, what it has, and where it lives", () => {

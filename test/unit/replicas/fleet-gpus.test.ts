@@ -1,8 +1,11 @@
+import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
+import type { InitFailure } from "../../../src/engines/engine.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { FleetByHand, INIT_SECONDS } from "./fleet-by-hand.ts";
 import { PoolByHand } from "./hand-pool.ts";
+import { sampleScaling } from "./sample-scaling.ts";
 
 verifies(
   "gpu.waiting",
@@ -106,3 +109,23 @@ verifies("gpu.queue", "a start that waits for a GPU ends with its caller", async
   site.pool.slots.abandon(made.call, { kind: "cancelled" });
   expect(site.replica(0).kills).toBe(1);
 });
+
+verifies(
+  "gpu.queue",
+  "an app that gets GPUs for some of its replicas is not waited for without end",
+  async () => {
+    const scaling = { minReplicas: 1, maxReplicas: 2, maxQueueSeconds: 10 };
+    const site = await PoolByHand.open(scaling);
+    await site.ready(0);
+    site.seats.gpu = new Promise(() => {});
+    site.pool.slots.setScaling(sampleScaling({ ...scaling, minReplicas: 2 }));
+    let failure: InitFailure | null | undefined;
+    void site.pool.started(2, new AbortController().signal).then((found) => (failure = found));
+    site.clock.advance(9_999);
+    await setImmediate();
+    expect([failure, site.pool.replicas.size]).toEqual([undefined, 2]);
+    site.clock.advance(1);
+    await until("one is enough", () => failure !== undefined);
+    expect([failure, site.pool.readyCount]).toEqual([null, 1]);
+  },
+);

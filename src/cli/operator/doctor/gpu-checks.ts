@@ -29,12 +29,14 @@ export function driverFiles(): DriverFiles {
 
 const DRIVER =
   "check that nvidia-smi works for the service's user. It needs libnvidia-ml.so.1 of the same version as the kernel's driver; in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility";
+const CHOICE =
+  "compare MILLRACE_GPUS with the GPUs and MIG instances that nvidia-smi -L lists; see docs/gpus.md";
 const UVM = "run nvidia-modprobe -u -c 0 as root, at every boot; see docs/gpus.md";
 const USE_NVIDIA = "run apps that need a GPU on a machine with one of NVIDIA's";
 
 /** A line for the driver, and one for each GPU: which the service uses, and which of them do not work. */
 export function checkGpus({ driver, trouble, gpus }: NodeGpus, files: DriverFiles): Finding[] {
-  if (gpus.length === 0) return [describeNone(trouble, files)];
+  if (gpus.length === 0) return [describeNone(driver, trouble, files)];
   const count = gpus.length === 1 ? "1 GPU" : `${gpus.length} GPUs`;
   const isFake = gpus.every(({ name }) => name.startsWith("Fake "));
   if (isFake) {
@@ -49,9 +51,9 @@ export function checkGpus({ driver, trouble, gpus }: NodeGpus, files: DriverFile
   return [head, ...missing, ...gpus.map(describeGpu)];
 }
 
-function describeNone(trouble: string | null, files: DriverFiles): Finding {
+function describeNone(driver: string | null, trouble: string | null, files: DriverFiles): Finding {
   if (files.hasNvidia) {
-    if (trouble !== null) return fail("gpus", trouble, DRIVER);
+    if (trouble !== null) return fail("gpus", trouble, driver === null ? DRIVER : CHOICE);
     return ok("gpus", "the service uses no GPU of this machine");
   }
   if (files.hasAmd) return warn("gpus", "AMD GPUs are not supported: no app is granted one", USE_NVIDIA);

@@ -3,7 +3,7 @@ import { GpuRoom } from "../../../../src/apps/versions/gpu-room.ts";
 import type { AppConfig } from "../../../../src/model/app-config.ts";
 import { withoutPlace } from "../../../../src/host/gpus/minimums.ts";
 import type { GpuKind } from "../../../../src/model/gpu.ts";
-import { PlayedGpus, playedGpu } from "../../../support/played-gpus.ts";
+import { PlayedBroker, playedGpu } from "../../../support/gpus/played-broker.ts";
 import { verifies } from "../../../verifies.ts";
 
 const H100 = { model: "H100", memoryBytes: 80e9 };
@@ -17,7 +17,7 @@ function asking(gpuCount: number, maxReplicas = 1): AppConfig {
 
 /** The room on a machine with a T4, or with nothing, beside nodes with those GPUs. */
 function roomBeside(others: readonly (readonly GpuKind[])[], own = [playedGpu(0, "T4", 16e9)]): GpuRoom {
-  const gpus = { ...new PlayedGpus(...own).opened(), others: () => others };
+  const gpus = { ...new PlayedBroker(...own).opened(), others: () => others };
   return new GpuRoom(gpus, false, () => []);
 }
 

@@ -1,7 +1,8 @@
 import { PassThrough } from "node:stream";
 import type { Socket } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
-import type { Exit, ReplicaStart } from "../../../../src/engines/engine.ts";
+import type { Exit, ReplicaStart, Vitals } from "../../../../src/engines/engine.ts";
 import { IdleTemplates, TemplateLine } from "../../../../src/engines/templates/template-line.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { madeGpu } from "../../../support/gpus/played-gpus.ts";
@@ -25,22 +26,27 @@ function replica(index: number): ReplicaStart {
 function playedLine() {
   const told: string[] = [];
   const { promise: exited, resolve: exit } = Promise.withResolvers<Exit>();
-  const shows: (() => void)[] = [];
+  const elsewhere = Promise.withResolvers<Exit>();
+  const clock = new HandClock();
+  const shows: PromiseWithResolvers<void>[] = [];
+  const look: { now: Vitals | null } = { now: null };
   const process = {
     exited,
     kill: () => void told.push("killed"),
-    vitals: () => null,
+    vitals: () => look.now,
     usage: async () => null,
     residentBytes: async () => 0,
     showGpus: async (nodes: readonly string[]) => {
       told.push(`shows ${nodes.join(" ") || "nothing"}`);
-      await new Promise<void>((resolve) => shows.push(resolve));
+      const show = Promise.withResolvers<void>();
+      shows.push(show);
+      await show.promise;
     },
   };
   const nothing = (): void => {};
   const line = new TemplateLine(
     process,
-    new HandClock(),
+    clock,
     new IdleTemplates(),
     60_000,
     {
@@ -48,12 +54,8 @@ function playedLine() {
       onSingle: nothing,
       elsewhere: ({ id }) => {
         told.push(`${id} goes elsewhere`);
-        return {
-          exited: new Promise<never>(() => {}),
-          kill: nothing,
-          vitals: () => null,
-          usage: async () => null,
-        };
+        const { promise } = elsewhere;
+        return { exited: promise, kill: nothing, vitals: () => null, usage: async () => null };
       },
       onOver: nothing,
       onFault: (fault) => told.push(fault),
@@ -71,11 +73,13 @@ function playedLine() {
   const ready = (): void => says({ ready: { pid: 1, forks: true, reason: null, functions: [] } });
   const hears = (what: string) => until(`it was told: ${what}`, () => told.includes(what));
   /** The seat has done what it was asked last. */
-  const shown = async (): Promise<void> => {
+  const shown = async (problem: string | null = null): Promise<void> => {
     await until("it is asked", () => shows.length > 0);
-    shows.shift()?.();
+    const show = shows.shift();
+    if (problem === null) show?.resolve();
+    else show?.reject(new Error(problem));
   };
-  return { line, told, exit, says, ready, hears, shown };
+  return { line, told, exit, says, ready, hears, shown, clock, look, elsewhere };
 }
 
 verifies(
@@ -185,5 +189,56 @@ verifies(
     line.detach();
     line.start(replica(1));
     expect(told).toContain("r-1 goes elsewhere");
+  },
+);
+
+verifies(
+  "gpu.template",
+  "a GPU that could not be shown is held until it is hidden: the change may have been half made",
+  async () => {
+    const { line, exit, ready, hears, shown } = playedLine();
+    const first = line.start(replica(0));
+    let isGone = false;
+    void first.gone?.then(() => (isGone = true));
+    ready();
+    await hears("shows /dev/nvidia0");
+    await shown("process 7 has a GPU open");
+    expect(await first.exited).toMatchObject({ detail: "process 7 has a GPU open" });
+    await hears("shows nothing");
+    await shown("process 7 has a GPU open");
+    await hears("Error: process 7 has a GPU open");
+    expect(isGone).toBe(false);
+    exit({ detail: "killed by SIGKILL", initFailure: null });
+    await first.gone;
+  },
+);
+
+verifies(
+  "gpu.template",
+  "the GPU of a replica that a dead template may still fork is held until that has ended",
+  async () => {
+    const { line, told, exit, says, ready, hears, shown, clock, look, elsewhere } = playedLine();
+    const first = line.start(replica(0));
+    let isGone = false;
+    void first.gone?.then(() => (isGone = true));
+    ready();
+    await shown();
+    await hears(
+      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"nodes":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
+    );
+    look.now = { atMs: 0, isStopped: true, threads: new Map() };
+    await until("it is found dead", () => {
+      clock.advance(1_000);
+      return told.includes("r-0 goes elsewhere");
+    });
+    elsewhere.resolve({ detail: "exit code 0", initFailure: null });
+    await first.exited;
+    // It wakes up, and does what it was told.
+    says({ forked: { id: "r-0" } });
+    await setImmediate();
+    expect(isGone).toBe(false);
+    exit({ detail: "killed by SIGKILL", initFailure: null });
+    await shown();
+    await first.gone;
   },
 );

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { checkGpus, lookAtGpus } from "../../../../../src/cli/operator/doctor/gpu-checks.ts";
-import { LOST, SAMPLE_GPUS, sampleGpu, ToldGpus } from "../../../../support/sample-gpus.ts";
+import { LOST, SAMPLE_GPUS, sampleGpu, ToldGpus } from "../../../../support/gpus/sample-gpus.ts";
 import { verifies } from "../../../../verifies.ts";
 
 const NVIDIA = { hasNvidia: true, hasUvm: true, hasAmd: false };
@@ -49,6 +49,10 @@ verifies("hardware.doctor", "doctor says what to do about a driver that does not
   const trouble = "libnvidia-ml.so.1 was not found";
   expect(checkGpus({ ...NONE, trouble }, NVIDIA)).toMatchObject([
     { status: "fail", message: trouble, remedy: expect.stringContaining("nvidia-smi") as string },
+  ]);
+  // A driver that answers is not to blame.
+  expect(checkGpus({ ...NONE, driver: "580.65.06", trouble: "there is no GPU 7" }, NVIDIA)).toMatchObject([
+    { status: "fail", remedy: expect.stringContaining("MILLRACE_GPUS") as string },
   ]);
   expect(checkGpus({ ...working, driver: null }, NVIDIA)[0]).toMatchObject({ status: "fail" });
 });

@@ -1,5 +1,5 @@
-import { NO_GPUS, type GpuSource } from "../../src/host/gpus/source.ts";
-import type { Gpu, GpuReading, MachineGpus } from "../../src/model/gpu.ts";
+import { NO_GPUS, type GpuSource } from "../../../src/host/gpus/source.ts";
+import type { Gpu, GpuReading, MachineGpus } from "../../../src/model/gpu.ts";
 
 const GB = 1e9;
 

@@ -1,11 +1,11 @@
-import type { GpuBroker, Claim, Tenant } from "../../src/host/gpus/broker.ts";
-import type { Gpus } from "../../src/engines/granted-engine.ts";
-import type { Gpu, GpuGrant, GpuWish } from "../../src/model/gpu.ts";
+import type { GpuBroker, Claim, Tenant } from "../../../src/host/gpus/broker.ts";
+import type { Gpus } from "../../../src/engines/granted-engine.ts";
+import type { Gpu, GpuGrant, GpuWish } from "../../../src/model/gpu.ts";
+import { madeGpu } from "./played-gpus.ts";
 
 /** A GPU that exists only for a test: it has no device file. */
 export function playedGpu(index: number, model = "H100", memoryBytes = 80e9): Gpu {
-  const common = { model, memoryBytes, nodes: [], isMig: false, fault: null };
-  return { ...common, uuid: `GPU-${index}`, index, name: `Played ${model}`, busId: `0000:0${index}:00.0` };
+  return madeGpu(index, { model, memoryBytes, nodes: [] });
 }
 
 type Entry = {
@@ -17,8 +17,8 @@ type Entry = {
   grant: GpuGrant | null;
 };
 
-/** Grants GPUs in order of arrival, at once if they are free, and evicts the longest idle replicas if they are not. */
-export class PlayedGpus {
+/** A broker that grants in order of arrival, at once if there is room, and else evicts the longest idle replica. */
+export class PlayedBroker {
   gpus: readonly Gpu[];
   /** What waits and what is granted, in order. */
   readonly entries = new Set<Entry>();
