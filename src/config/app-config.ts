@@ -147,7 +147,7 @@ function readDependencies(
 
 const BATCHING = { path: "batching" };
 
-/** The tables of the strongest layer that has any; undefined if there are none. */
+/** The tables of the strongest layer that has `[batching]`; undefined if there are none. */
 function readBatching(
   layers: readonly Layer[],
   host: Host,
@@ -172,11 +172,12 @@ function readBatching(
       return raw === undefined ? undefined : { name: `${name}.${member}`, raw };
     };
     const excluded = EXCLUDED_BY_STEPPER.flatMap((field) => members(BATCHING_KEYS[field])?.name ?? []);
-    if (members(BATCHING_KEYS.stepper) !== undefined && excluded.length > 0)
+    const config = readTable(BATCHING_KEYS, [members], host, problems);
+    if (config.stepper && excluded.length > 0)
       problems.add(
         `${excluded.join(", ")} cannot be set beside ${name}.stepper, which takes each call as soon as it has room: remove what it excludes`,
       );
-    return [functionName, readTable(BATCHING_KEYS, [members], host, problems)];
+    return [functionName, config];
   });
   return Object.fromEntries(functions);
 }
@@ -196,7 +197,7 @@ function checkBatching(
     // A call may count as more than one.
     if (size !== null || stepper !== null || maxSize <= scaling.maxQueue) continue;
     problems.warn(
-      `${name}.${functionName}.max_size is ${maxSize}, but batches of more than ${scaling.maxQueue} cannot fill: so many calls may wait by ${queue}`,
+      `${name}.${functionName}.max_size is ${maxSize}, but ${queue} lets only ${scaling.maxQueue} callers wait: batches of more than ${scaling.maxQueue} cannot fill`,
     );
   }
 }

@@ -32,7 +32,10 @@ export function requireMove(move: RunMove, to: RunState): void {
 export const WEBHOOK_STATES = ["none", "pending", "delivered", "failed"] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
-/** Why a batch was handed over: a replica had nothing else to do, no more fitted in, its wait was over, a call had little time left, or its pool was ending. */
+/**
+ * Why a batch left when it did: a replica had nothing else to do, no more calls fitted in, `max_wait` was over, a call had
+ * little time left, or the replicas were ending.
+ */
 export const BATCH_REASONS = ["idle", "full", "window", "deadline", "drain"] as const;
 export type BatchReason = (typeof BATCH_REASONS)[number];
 

@@ -5,7 +5,7 @@ import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
-// A state is stored as its index in the model's list, which may only grow at its end.
+// A state or reason is stored as its index in the model's list, which may only grow at its end.
 export const STATE_CODES = codesOf(RUN_STATES);
 const WEBHOOK_CODES = codesOf(WEBHOOK_STATES);
 const REASON_CODES = codesOf(BATCH_REASONS);

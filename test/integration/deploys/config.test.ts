@@ -88,7 +88,7 @@ verifies(
     const { buildId, status } = await site.deploy("batched", bundle(main, { "millrace.toml": toml }));
     expect(status).toBe("success");
     expect(await site.log("batched", buildId)).toContain(
-      "warning: batching.embed.max_size is 64, but batches of more than 32 cannot fill",
+      "warning: batching.embed.max_size is 64, but scaling.max_queue lets only 32 callers wait: batches of more than 32 cannot fill",
     );
     const app = `apps/${site.appId("batched")}`;
     expect((await site.ask("PATCH", app, { replicaConcurrency: 2 })).status).toBe(200);

@@ -79,7 +79,6 @@ verifies("config.batching.keys", "each value has its bounds, and unknown members
     expect.stringMatching(/^each name in batching must be the name of a function: .*, got "_hidden"$/),
     expect.stringMatching(/^each name in batching must be the name of a function: .*, got "a b"$/),
     'batching."a b".max_size must be a whole number from 1 to 1000, got 0',
-    expect.stringMatching(/^batching.embed.max_wait, batching.embed.key, .* cannot be set beside /),
     "batching.embed.max_size must be a whole number from 1 to 1000, got 1001",
     'batching.embed.max_wait must be a duration from 0s to 10s, got "11s"',
     'batching.embed.key must be the name of a parameter, of at most 128 characters, got "two words"',
@@ -118,6 +117,11 @@ verifies("config.batching.keys", "a stepper stands alone", () => {
   }
 });
 
+verifies("config.batching.keys", "an empty text leaves a key unset", () => {
+  const text = '[batching.embed]\nkey = ""\nmax_wait = 1\nstepper = ""';
+  expect(readToml(text).config.batching).toEqual({ embed: { ...USUAL, maxWaitSeconds: 1 } });
+});
+
 verifies("config.batching.keys", "a server app has no functions that could be batched", () => {
   const text = "[cerebrium.runtime.custom]\nport = 5000\n[cerebrium.batching.embed]";
   expect(problemsOf(text)).toEqual([
@@ -129,7 +133,7 @@ verifies("config.batching.max-queue", "a deploy warns of batches that max_queue 
   const warningsFor = (members: string): readonly string[] =>
     readToml(`[scaling]\nmax_queue = 16\n[batching.embed]\n${members}`).warnings;
   expect(warningsFor("max_size = 17")).toEqual([
-    "batching.embed.max_size is 17, but batches of more than 16 cannot fill: so many calls may wait by scaling.max_queue",
+    "batching.embed.max_size is 17, but scaling.max_queue lets only 16 callers wait: batches of more than 16 cannot fill",
   ]);
   expect(warningsFor("max_size = 16")).toEqual([]);
   expect(warningsFor('size = "text"')).toEqual([]);

@@ -41,3 +41,17 @@ test("without a reader, chunks are granted at once, or when a store that is behi
   expect(await stored).toBe(true);
   await until("both are granted", () => granted === 27);
 });
+
+test("the record of a run that was handed over in a batch says so", () => {
+  const run = new LiveRun(
+    REQUEST,
+    { clock: systemClock } as RunParts,
+    null,
+    { record: () => {} },
+    null,
+    () => {},
+  );
+  expect(run.record()).toMatchObject({ batchSize: null, batchReason: null });
+  run.call.batch = { size: 32, reason: "full" };
+  expect(run.record()).toMatchObject({ batchSize: 32, batchReason: "full" });
+});
