@@ -28,8 +28,8 @@ export type RunRecord = {
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
   /** Of a batched function: how many calls left for the replica together, and why then. */
-  readonly batch_size?: number;
-  readonly batch_reason?: "idle" | "full" | "window" | "deadline" | "drain";
+  readonly batchSize?: number;
+  readonly batchReason?: "idle" | "full" | "window" | "deadline" | "drain";
   /** Once it has ended. */
   readonly result?: unknown;
 };

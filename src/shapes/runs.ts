@@ -37,8 +37,8 @@ export const RUN = z.object({
   requestBytes: z.nullable(z.int()),
   responseBytes: z.nullable(z.int()),
   /** Only for a run that left in a batch: how many calls left together, and why then. */
-  batch_size: z.optional(z.int()),
-  batch_reason: z.optional(z.enum(BATCH_REASONS)),
+  batchSize: z.optional(z.int()),
+  batchReason: z.optional(z.enum(BATCH_REASONS)),
   /** Only for an end user's run. */
   accountId: z.optional(z.nullable(z.string())),
   user: z.optional(z.nullable(z.string())),
@@ -94,8 +94,8 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     totalResponseTimeMs: maybe(responseMs, Math.round),
     requestBytes: run.requestBytes,
     responseBytes: run.responseBytes,
-    ...(run.batchSize !== null && { batch_size: run.batchSize }),
-    ...(run.batchReason !== null && { batch_reason: run.batchReason }),
+    ...(run.batchSize !== null && { batchSize: run.batchSize }),
+    ...(run.batchReason !== null && { batchReason: run.batchReason }),
     ...(run.user !== null && { accountId: run.accountId, user: run.user }),
   };
 }

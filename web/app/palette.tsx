@@ -181,8 +181,7 @@ function useEntries(projectId: string, text: string): Entry[] {
     const go = () => navigate({ to, params: { projectId, appName, runId: run.id } });
     last.push({ title: run.id, kind: `run of ${appName}`, go });
   }
-  const matching = (all: readonly Entry[]) =>
-    all.filter(({ title }) => title.toLowerCase().includes(wanted));
+  const matching = (all: readonly Entry[]) => all.filter(({ title }) => title.toLowerCase().includes(wanted));
   return [...matching(entries).slice(0, MAX_SHOWN), ...matching(last)];
 }
 

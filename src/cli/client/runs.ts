@@ -80,14 +80,14 @@ function describe(run: RunRecord): string {
     ["waited", duration(run.queueTimeMs)],
     ["took", duration(run.runtimeMs)],
     ["container", run.containerId ?? "–"],
-    run.batch_size === undefined ? null : ["batch", batchText(run)],
+    run.batchSize === undefined ? null : ["batch", batchText(run)],
     webhookEndpoint === null
       ? null
       : ["webhook", `${paintStatus(webhookStatus)}  ${printable(webhookEndpoint)}`],
   ]);
 }
 
-function batchText({ batch_size: size, batch_reason: reason }: RunRecord): string {
+function batchText({ batchSize: size, batchReason: reason }: RunRecord): string {
   const calls = size === 1 ? "1 call" : `${size} calls`;
   return reason === undefined ? calls : `${calls}  ${reason}`;
 }

@@ -41,12 +41,13 @@ export const BATCHING_KEYS: AppKeys<BatchingConfig> = {
     "What follows when the function raises: split runs halves of the batch until the calls at fault are alone, fail ends all of its calls with that error.",
   ),
   stepper: key("batching.FUNCTION.stepper", null, optional(pythonName("a class"))).describe(
-    "A class in `main.py` that runs the calls in place of a function, step by step. It excludes `max_wait`, `key`, `size`, `target_latency` and `on_error`.",
+    "A class in `main.py` that runs the calls in place of a function, step by step. It excludes `max_size`, `max_wait`, `key`, `size`, `target_latency` and `on_error`.",
   ),
 };
 
 /** What a stepper decides itself. */
 export const EXCLUDED_BY_STEPPER = [
+  "maxSize",
   "maxWaitSeconds",
   "key",
   "size",

@@ -241,8 +241,10 @@ export class Slots<C extends SlotCall> {
   }
 
   #handTogether(replica: SlotReplica<C>, { calls, batch }: Departure<C>, now: number): void {
-    const [only] = calls;
-    if (!batch) return void (only && this.#hand(replica, only, now));
+    if (!batch) {
+      for (const call of calls) this.#hand(replica, call, now);
+      return;
+    }
     for (const call of calls) this.#noteHanded(replica, call, now);
     replica.handBatch?.(calls, now);
     if (replica.isWorn) this.#capacity.retire(replica);

@@ -86,8 +86,8 @@ verifies("run-record.batch", "a run that left in a batch says so", async () => {
   const client = new Client(shared());
   expect(await client.ok("runs", "get", "tool", run.id)).toMatch(/^batch +32 calls {2}window$/m);
   expect(await client.json("runs", "get", "tool", run.id)).toMatchObject({
-    batch_size: 32,
-    batch_reason: "window",
+    batchSize: 32,
+    batchReason: "window",
   });
 });
 

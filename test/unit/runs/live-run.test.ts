@@ -2,6 +2,8 @@ import { expect, test, vi } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
+import { Batch } from "../../../src/replicas/slots/batches.ts";
+import { Rhythm } from "../../../src/replicas/slots/learning.ts";
 import { LiveRun, type RunParts, type RunRequest } from "../../../src/runs/live-run.ts";
 import { PartWriter } from "../../../src/runs/transcript-parts.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -52,6 +54,6 @@ test("the record of a run that was handed over in a batch says so", () => {
     () => {},
   );
   expect(run.record()).toMatchObject({ batchSize: null, batchReason: null });
-  run.call.batch = { size: 32, reason: "full" };
+  run.call.batch = new Batch({ functionName: "double", rhythm: new Rhythm() }, 32, 32, "full", 0);
   expect(run.record()).toMatchObject({ batchSize: 32, batchReason: "full" });
 });

@@ -90,8 +90,8 @@ describe("a run as callers see it", () => {
     "says how many calls left together and why, for a batched function alone",
     () => {
       const record = runRecord({ ...ENDED, batchSize: 32, batchReason: "full" }, APP);
-      expect(Object.keys(record)).toEqual([...FIELDS.split(" "), "batch_size", "batch_reason"]);
-      expect(RUN.parse(record)).toMatchObject({ batch_size: 32, batch_reason: "full" });
+      expect(Object.keys(record)).toEqual([...FIELDS.split(" "), "batchSize", "batchReason"]);
+      expect(RUN.parse(record)).toMatchObject({ batchSize: 32, batchReason: "full" });
     },
   );
 

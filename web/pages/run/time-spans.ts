@@ -63,7 +63,7 @@ export function isCold({ createdAt, containerStartedAt }: Run): boolean {
 }
 
 /** With how many calls it left the queue, and why then. */
-function batchNote({ batch_size: size, batch_reason: reason }: Run): string | undefined {
+function batchNote({ batchSize: size, batchReason: reason }: Run): string | undefined {
   if (size === undefined) return undefined;
   return `Left in a batch of ${size}${reason === undefined ? "" : `: ${reason}`}`;
 }
