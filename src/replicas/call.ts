@@ -79,6 +79,9 @@ export class Call implements SlotCall {
   creditBytes = 0;
   hasEnded = false;
   isCancelled = false;
+  /** Which attempt of its run this is. */
+  attempt = 1;
+  limitMs = 0;
   group: object | null = null;
   size = 1;
   batch: Batch | null = null;

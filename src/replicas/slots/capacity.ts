@@ -30,6 +30,8 @@ export type SlotCall = {
   setupMs: number;
   /** Where it waits for others; null if it does not, or runs by itself. */
   group: object | null;
+  /** How long its function may run; 0 if there is no limit. */
+  limitMs: number;
   /** By which it counts in a batch. */
   size: number;
   /** Those with which it was handed over; null if it runs by itself. */

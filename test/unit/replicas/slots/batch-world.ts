@@ -32,6 +32,7 @@ export class PlayedCall implements SlotCall {
   coldMs = 0;
   setupMs = 0;
   group: object | null = null;
+  limitMs = 0;
   size = 1;
   batch: Batch | null = null;
   isStepped = false;
