@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Optional
-
 
 class CurrentRun:
     """Of the code that reads it: of a call, and of what the call starts in threads with a copy of its context.
@@ -24,7 +20,7 @@ class CurrentRun:
         return _current()[1][0]
 
     @property
-    def deadline(self) -> Optional[float]:
+    def deadline(self) -> float | None:
         """The Unix time at which the service gives up on the run; None if it never does."""
         _, (_, limit_ms, began_at) = _current()
         return began_at + limit_ms / 1000 if limit_ms else None
@@ -40,5 +36,7 @@ def _current() -> tuple[str, tuple[int, int, float]]:
     try:
         from millrace_worker.current import current
     except ImportError:
-        raise RuntimeError("millrace.run is known only inside a run: a Millrace service does not run this code") from None
+        raise RuntimeError(
+            "millrace.run is known only inside a run: a Millrace service does not run this code"
+        ) from None
     return current()

@@ -9,15 +9,13 @@ from .logs import CURRENT_RUN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
-
     #: Its attempt, its limit in milliseconds (0: none), and the Unix time at which it began.
     Begun = tuple[int, int, float]
 
 #: Instead of one call: a batch of several.
 SEVERAL: Begun = (0, 0, 0.0)
 #: Valid while `CURRENT_RUN` names a run, and while it is `SEVERAL`. What begins a call sets it, so it may be outdated.
-CURRENT_CALL: ContextVar[Optional[Begun]] = ContextVar("millrace_call", default=None)
+CURRENT_CALL: ContextVar[Begun | None] = ContextVar("millrace_call", default=None)
 
 
 def enter(attempt: int, limit_ms: int) -> None:

@@ -91,7 +91,10 @@ class Looped:
             self._loop.remove_reader(self._replica.wire.fileno())
             self._closing = True
         else:
-            self._pending.extend((call_id, payload) for call_id, _, payload in received)
+            steppers = self._replica.steppers
+            for call_id, kind, payload in received:
+                if not (steppers and steppers.take(call_id, kind, payload)):
+                    self._pending.append((call_id, payload))
         self._begin_more()
 
     def _begin_more(self) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Final
-
 
 class Sign:
     """Compared by identity. Copies of it, and what is unpickled in the same process, are itself."""
@@ -23,6 +19,6 @@ class Sign:
 
 
 #: Nothing for this call, this time.
-SKIP: Final = Sign("SKIP")
+SKIP = Sign("SKIP")
 #: This call is over.
-END: Final = Sign("END")
+END = Sign("END")

@@ -134,9 +134,11 @@ def threaded(replica: Replica) -> Callable[[], None]:
 
     def run() -> None:
         reader = frames.FrameReader(replica.wire)
+        steppers = replica.steppers
         while (received := reader.receive()) is not None:
-            for call_id, _, payload in received:
-                threads.submit(call_id, payload)
+            for call_id, kind, payload in received:
+                if not (steppers and steppers.take(call_id, kind, payload)):
+                    threads.submit(call_id, payload)
         threads.drain()
 
     return run
