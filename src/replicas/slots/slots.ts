@@ -262,6 +262,7 @@ export class Slots<C extends SlotCall> {
       this.#pace.add(call.batch ? outcome.runMs / call.batch.size : outcome.runMs);
       this.#capacity.noteHealth();
     }
+    if (call.isStepped) this.#handStepped(call.functionName, this.#clock.monotonic());
     if (this.#waiting.places > 0) this.handOver();
     else this.#capacity.noteIdle();
     call.end(outcome);
