@@ -74,7 +74,7 @@ class Steppers:
 class _Call:
     """A call, from its arrival to its last frame."""
 
-    __slots__ = ("id", "payload", "run_id", "chunks", "started", "sent_bytes", "granted_bytes", "behind", "last")
+    __slots__ = ("id", "payload", "run_id", "chunks", "started", "left_bytes", "behind", "last")
 
     def __init__(self, call_id: int, payload: bytes, chunks: Chunks) -> None:
         self.id = call_id
@@ -82,9 +82,9 @@ class _Call:
         self.run_id = ""
         self.chunks = chunks
         self.started = 0.0
-        self.sent_bytes = 0
-        self.granted_bytes = INITIAL_CREDIT_BYTES
-        #: While its reader lags: the chunks that wait for credit. None while it does not.
+        #: Its credit. The last chunk that was sent may have cost more.
+        self.left_bytes = INITIAL_CREDIT_BYTES
+        #: While its reader lags, that is without credit: the chunks that wait. None while it does not.
         self.behind: _Behind | None = None
         #: The call's last frame, if that waits behind chunks.
         self.last: bytes | None = None
@@ -162,7 +162,7 @@ class Stepper:
             call = self._calls.get(call_id)
             if call is None:
                 return False
-            call.granted_bytes += count_bytes
+            call.left_bytes += count_bytes
             if call.behind is not None:
                 self._catch_up(call, call.behind)
         return True
@@ -208,14 +208,14 @@ class Stepper:
     def _catch_up(self, call: _Call, behind: _Behind) -> None:
         """Sends what waits for credit, as far as that goes."""
         out: list[bytes] = []
-        while behind.frames and call.sent_bytes < call.granted_bytes:
+        while behind.frames and call.left_bytes > 0:
             frame = behind.frames.popleft()
             behind.total_bytes -= len(frame)
-            call.sent_bytes += len(frame)
+            call.left_bytes -= len(frame)
             out.append(frame)
         if not behind.frames and call.last is not None:
             out.append(self._end(call, call.last))
-        elif not behind.frames and call.sent_bytes < call.granted_bytes:
+        elif not behind.frames and call.left_bytes > 0:
             call.behind = None
             self._paused.discard(call.run_id)
             self._paused_shown = None
@@ -358,25 +358,23 @@ class Stepper:
     def _send(self, made: tuple[tuple[Any, Any], ...]) -> bool:
         """Sends what a step made, in one write; returns whether there was anything."""
         out: list[bytes] = []
-        open_calls, calls_before = self._open, len(self._calls)
-        sent_bytes = 0
+        put = out.append
+        find, calls_before = self._open.get, len(self._calls)
         is_empty = True
         for run_id, value in made:
-            call = open_calls.get(run_id)
+            call = find(run_id)
             if call is None:
                 self._warn(run_id)
                 continue
-            if value is SKIP:
-                continue
-            is_empty = False
-            chunks = call.chunks
             try:
                 if type(value) is str:
                     try:
                         body = value.encode()
                     except UnicodeEncodeError:
                         body = to_utf8(value)
-                    frame = chunks[len(body)] + body
+                    frame = call.chunks[len(body)] + body
+                elif value is SKIP:
+                    continue
                 elif value is END:
                     self._close(call)
                     self._finish(call, frames.pack(frames.END, call.id, _run_ms(call)), out)
@@ -386,31 +384,35 @@ class Stepper:
                     self._failed.append((call, value))
                     continue
                 else:
-                    frame = chunks.frame(value)
+                    frame = call.chunks.frame(value)
             except NotJson as error:
                 self._drop(call)
                 self._finish(call, unsendable_frame(call.id, error, since(call.started)), out)
                 continue
-            size = len(frame)
-            if call.behind is not None:
-                self._put_behind(call, call.behind, frame, out)
-                continue
-            out.append(frame)
-            sent_bytes += size
-            call.sent_bytes += size
-            if call.sent_bytes >= call.granted_bytes:
+            is_empty = False
+            left_bytes = call.left_bytes - len(frame)
+            if left_bytes > 0:
+                call.left_bytes = left_bytes
+                put(frame)
+            elif call.behind is None:
+                call.left_bytes = left_bytes
+                put(frame)
                 call.behind = _Behind()
                 self._paused.add(call.run_id)
                 self._paused_shown = None
-        if len(self._calls) != calls_before:
-            self._outbox.send(b"".join(out))
-        elif out:
-            self._outbox.waiting.extend(out)
-            self._flow_bytes += sent_bytes
-            self._outbox.look(self._flow, self._flow_bytes, sys.maxsize)
+            else:
+                self._put_behind(call, call.behind, frame, out)
+        if out:
+            data = b"".join(out)
+            if len(self._calls) != calls_before:
+                self._outbox.send(data)
+            else:
+                self._outbox.waiting.append(data)
+                self._flow_bytes += len(data)
+                self._outbox.look(self._flow, self._flow_bytes, sys.maxsize)
         if self._left:
             self._has_news = True
-        return not is_empty
+        return not is_empty or len(self._calls) != calls_before
 
     def _put_behind(self, call: _Call, behind: _Behind, frame: bytes, out: list[bytes]) -> None:
         if behind.total_bytes + len(frame) > self._limit_bytes + frames.CHUNK_HEAD.size:
