@@ -360,6 +360,7 @@ class Stepper:
         out: list[bytes] = []
         put = out.append
         find, calls_before = self._open.get, len(self._calls)
+        head_bytes = frames.CHUNK_HEAD.size
         is_empty = True
         for run_id, value in made:
             call = find(run_id)
@@ -372,7 +373,10 @@ class Stepper:
                         body = value.encode()
                     except UnicodeEncodeError:
                         body = to_utf8(value)
-                    frame = call.chunks[len(body)] + body
+                    size = len(body)
+                    # Two pieces: one that joins them costs as much as the rest of this turn.
+                    head = call.chunks[size]
+                    size += head_bytes
                 elif value is SKIP:
                     continue
                 elif value is END:
@@ -384,24 +388,26 @@ class Stepper:
                     self._failed.append((call, value))
                     continue
                 else:
-                    frame = call.chunks.frame(value)
+                    head = call.chunks.frame(value)
+                    size, body = len(head), b""
             except NotJson as error:
                 self._drop(call)
                 self._finish(call, unsendable_frame(call.id, error, since(call.started)), out)
                 continue
             is_empty = False
-            left_bytes = call.left_bytes - len(frame)
+            left_bytes = call.left_bytes - size
             if left_bytes > 0:
                 call.left_bytes = left_bytes
-                put(frame)
+                put(head)
+                put(body)
             elif call.behind is None:
                 call.left_bytes = left_bytes
-                put(frame)
+                out += (head, body)
                 call.behind = _Behind()
                 self._paused.add(call.run_id)
                 self._paused_shown = None
             else:
-                self._put_behind(call, call.behind, frame, out)
+                self._put_behind(call, call.behind, head + body, out)
         if out:
             data = b"".join(out)
             if len(self._calls) != calls_before:
