@@ -15,8 +15,6 @@ except ImportError:  # The wheel holds a copy of that file.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from millrace_client import (
         AppFailed,
         Busy,
@@ -64,10 +62,12 @@ __all__ = [
 run = CurrentRun()
 
 
-def __getattr__(name: str) -> Any:
-    # Few apps call others, and the client imports http.client and ssl: 30 ms.
-    if name.startswith("_") or name not in __all__:
-        raise AttributeError("module %r has no attribute %r" % (__name__, name))
-    import millrace_client
+if not TYPE_CHECKING:  # Which would take any name for one of the module's.
 
-    return getattr(millrace_client, name)
+    def __getattr__(name: str) -> object:
+        # Few apps call others, and the client imports http.client and ssl: 30 ms.
+        if name.startswith("_") or name not in __all__:
+            raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        import millrace_client
+
+        return getattr(millrace_client, name)

@@ -136,8 +136,8 @@ verifies(
       service().call("old", { words: [`${n}`], gate }, { functionName: "say" }),
     );
     const old = service().apps.get("old");
-    const replica = await until("it has all that it takes", () =>
-      [...(old?.pool.replicas ?? [])].find(({ calls: held }) => held.size === 2),
+    await until("it has all that it takes", () =>
+      [...(old?.pool.replicas ?? [])].some(({ calls: held }) => held.size === 2),
     );
     await service().deploy("old", { main: "def run(): return 'new'" });
     expect((await service().call("old")).json.result).toBe("new");
