@@ -22,10 +22,6 @@ from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
 from .logs import CURRENT_RUN, finish_lines, shorten
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .stepper import Steppers
-
 Key = TypeVar("Key")
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
@@ -56,8 +52,8 @@ class Replica:
         self._begun = 0
         #: Beside steppers, whose calls never wait for others: the ids of calls that wait for their turn.
         self._behind: set[int] = set()
-        #: None if the app has none.
-        self.steppers: Steppers | None = None
+        #: Takes a frame (call id, type, payload) if its call is a stepper's; None if the app has no steppers.
+        self.take_stepped: Callable[[int, int, bytes], bool] | None = None
         self._withdrawn: set[int] = set()
 
     def begin(self, call_id: int) -> bool:

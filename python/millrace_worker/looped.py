@@ -91,9 +91,9 @@ class Looped:
             self._loop.remove_reader(self._replica.wire.fileno())
             self._closing = True
         else:
-            steppers = self._replica.steppers
+            take_stepped = self._replica.take_stepped
             for call_id, kind, payload in received:
-                if not (steppers and steppers.take(call_id, kind, payload)):
+                if not (take_stepped and take_stepped(call_id, kind, payload)):
                     self._pending.append((call_id, payload))
         self._begin_more()
 

@@ -44,14 +44,15 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     replica = Replica(order, app, wire, control)
     os.register_at_fork(after_in_child=replica.left_by_fork)
     run = _way_of_running(replica)
+    steppers = None
     if app.steppers:
         from .stepper import Steppers
 
-        replica.steppers = Steppers(replica)
+        steppers = Steppers(replica)
     threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
     try:
         setup_ms = _set_up(replica)
-        capacities = replica.steppers.start() if replica.steppers else {}
+        capacities = steppers.start() if steppers else {}
     except BaseException as error:  # noqa: BLE001 - as of an import
         _fail(wire, error)
     # Only now: SIGTERM ends `setup` at once, and a handler that it installed is the app's.
@@ -59,8 +60,8 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     hello: dict[str, Any] = {"pid": os.getpid(), "setup_ms": setup_ms, "steppers": capacities, **app.describe()}
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
     run()
-    if replica.steppers:
-        replica.steppers.drain()
+    if steppers:
+        steppers.drain()
     finish()
     if not replica.is_stopping:
         keeper.wake()  # The service may be gone, and this thread may notice it first.

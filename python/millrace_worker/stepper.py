@@ -39,7 +39,7 @@ class Steppers:
         self._steppers = {name.encode(): Stepper(replica, each) for name, each in replica.app.steppers.items()}
         self._all = tuple(self._steppers.values())
         self._cancel_other, self._grant_other = replica.cancel, replica.grant
-        replica.cancel, replica.grant = self._cancel, self._grant
+        replica.cancel, replica.grant, replica.take_stepped = self._cancel, self._grant, self.take
 
     def start(self) -> dict[str, int]:
         """Constructs them; returns how many calls each takes, by function. Raises what a constructor raises."""

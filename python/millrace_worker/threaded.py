@@ -134,10 +134,10 @@ def threaded(replica: Replica) -> Callable[[], None]:
 
     def run() -> None:
         reader = frames.FrameReader(replica.wire)
-        steppers = replica.steppers
+        take_stepped = replica.take_stepped
         while (received := reader.receive()) is not None:
             for call_id, kind, payload in received:
-                if not (steppers and steppers.take(call_id, kind, payload)):
+                if not (take_stepped and take_stepped(call_id, kind, payload)):
                     threads.submit(call_id, payload)
         threads.drain()
 

@@ -22,7 +22,7 @@ export const BATCHING = {
     "stepper.signature": "The signature of a stepper's function is that of `add`, without `self` and `id`.",
     "stepper.beside": "A stepper takes calls up to its capacity, beside the other functions of its replica.",
     "stepper.failures":
-      "An exception from `add`, or in place of a chunk, fails one call; one from `step` fails all, and the class is constructed anew.",
+      "An exception of `add` or instead of a chunk fails one call, one of `step` all of them, and a new stepper goes on.",
     "stepper.leave": "A call whose caller left ends at once, and is removed.",
     "stepper.lag":
       "A lagging reader delays no other call; beyond `max_chunk` bytes that wait for it, its call ends.",

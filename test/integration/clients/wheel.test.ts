@@ -28,7 +28,7 @@ print(millrace.Millrace(*sys.argv[1:4]).run("hello", {"name": "Ada"}).result)
 /** Each of these is an error, unless the type checker knows what the package declares. */
 const TYPED = `
 import millrace
-from typing_extensions import assert_type
+from typing import assert_type
 
 assert_type(millrace.run.id, str)
 assert_type(millrace.run.attempt, int)
@@ -112,7 +112,7 @@ test("a type checker knows what the installed package declares", async () => {
   const file = path.join(folder(), "typed.py");
   writeFileSync(file, TYPED);
   const pyright = fileURLToPath(import.meta.resolve("pyright/index.js"));
-  const options = ["--pythonpath", python, "--level", "warning", "--outputjson", file];
+  const options = ["--pythonpath", python, "--pythonversion", "3.12", "--level", "warning", "--outputjson", file];
   const { stdout } = await run(process.execPath, [pyright, ...options]).catch(
     (error: { stdout: string }) => error,
   );
