@@ -49,7 +49,7 @@ export type BrokerParts = {
   readonly clock: Clock;
   readonly log: Log;
   /** An app that was just granted a GPU is not evicted for so long. */
-  readonly holdMs?: number;
+  readonly holdMs: number;
   readonly sharesAcrossProjects?: boolean;
   /** The process above one; null if there is none with that id. */
   readonly parentOf?: (pid: number) => number | null;
@@ -57,7 +57,6 @@ export type BrokerParts = {
   readonly onExcess?: (claim: Claim) => void;
 };
 
-const HOLD_MS = 10_000;
 /** What a replica may use above its share. */
 const TOLERATED = 1.1;
 /** Between two looks while wishes wait: replicas become idle, and other programs end. */
@@ -112,7 +111,7 @@ export class GpuBroker {
   constructor(parts: BrokerParts) {
     this.#parts = { ...parts, matches: remembering(parts.matches) };
     this.#owners = new ProcessOwners(parts.parentOf);
-    this.#stopListening = parts.source.onChange(() => this.changed());
+    this.#stopListening = parts.source.onChange(() => this.#changed());
   }
 
   /** Asks for GPUs for one replica. They are granted all at once, later than this returns. */
@@ -149,12 +148,6 @@ export class GpuBroker {
       void this.#lookAgain();
     }
     return claim;
-  }
-
-  /** Decides again soon: a replica has become idle, or a minimum has changed. It would be noticed within a second. */
-  changed(): void {
-    this.#lookMs = FIRST_LOOK_MS;
-    this.#decideSoon();
   }
 
   /** Why no GPU of this machine will ever serve a wish, for people; null if one may. */
@@ -220,7 +213,7 @@ export class GpuBroker {
   #forget(entry: Entry): void {
     entry.phase = "over";
     this.#entries.delete(entry.claim);
-    this.changed();
+    this.#changed();
   }
 
   #noteProcess(entry: Entry, pid: number): void {
@@ -236,7 +229,7 @@ export class GpuBroker {
     if (entry.phase !== "granted") return;
     entry.phase = "ending";
     const outside = this.#outsideBytes(entry, this.#view());
-    this.changed();
+    this.#changed();
     try {
       await processesGone;
     } catch (error) {
@@ -312,7 +305,7 @@ export class GpuBroker {
   }
 
   #view(): BrokerView {
-    const { source, matches, clock, holdMs = HOLD_MS, sharesAcrossProjects = false } = this.#parts;
+    const { source, matches, clock, holdMs, sharesAcrossProjects = false } = this.#parts;
     const nowMs = clock.monotonic();
     const readings = this.#readings();
     const tenants = new Map<string, Tenant>();
@@ -351,6 +344,12 @@ export class GpuBroker {
       waiting: waiting.map((entry) => ({ ...ownerOf(entry), wish: entry.wish, promised: entry.promised })),
       minimums: new Map([...tenants].map(([key, tenant]) => [key, tenant.minReplicas()])),
     };
+  }
+
+  /** Decides again soon, and looks again soon if wishes still wait after that. */
+  #changed(): void {
+    this.#lookMs = FIRST_LOOK_MS;
+    this.#decideSoon();
   }
 
   /** After what happens now, so that what a tenant does in between counts together. */
