@@ -243,12 +243,14 @@ export class GpuBroker {
   async #settle(entry: Entry, outside: ReadonlyMap<string, number>): Promise<void> {
     const { clock, log } = this.#parts;
     const { signal } = this.#closing;
-    const startMs = clock.monotonic();
+    let startMs = clock.monotonic();
     let isWarned = false;
     for (let waitMs = FIRST_SETTLE_MS; !signal.aborted; waitMs = Math.min(2 * waitMs, LONGEST_LOOK_MS)) {
       const hasLooked = await this.#look();
-      const hasProcesses = hasLooked && this.#hasProcesses(entry);
-      if (hasLooked && !hasProcesses && this.#isSeenFree(entry, outside)) return;
+      // As long as it does not answer, nothing is known of its processes.
+      if (!hasLooked) startMs = clock.monotonic();
+      const hasProcesses = !hasLooked || this.#hasProcesses(entry);
+      if (!hasProcesses && this.#isSeenFree(entry, outside)) return;
       if (clock.monotonic() - startMs >= SETTLED_MS) {
         const fields = { appName: entry.tenant.app, projectId: entry.tenant.projectId };
         if (!hasProcesses) {
@@ -266,8 +268,7 @@ export class GpuBroker {
   async #look(): Promise<boolean> {
     const { source, clock } = this.#parts;
     try {
-      const looked = source.look().then(() => true);
-      return (await withTimeout(LOOK_MS, looked, clock)) ?? false;
+      return (await withTimeout(LOOK_MS, source.look(), clock)) ?? false;
     } catch {
       return false;
     }

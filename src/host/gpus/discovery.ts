@@ -123,12 +123,12 @@ class MachineWatch implements GpuSource {
     return this.#readings;
   }
 
-  async look(): Promise<void> {
+  async look(): Promise<boolean> {
     for (;;) {
       await this.#restarting;
       const reader = this.#reader;
       await reader?.look();
-      if (reader === this.#reader && this.#restarting === null) return;
+      if (reader === this.#reader && this.#restarting === null) return this.#failure === null;
     }
   }
 

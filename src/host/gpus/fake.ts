@@ -42,8 +42,8 @@ export class FakeGpus implements GpuSource {
     return this.#readings;
   }
 
-  look(): Promise<void> {
-    return Promise.resolve();
+  look(): Promise<boolean> {
+    return Promise.resolve(true);
   }
 
   onChange(listener: () => void): () => void {

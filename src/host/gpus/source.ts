@@ -5,8 +5,8 @@ export type GpuSource = {
   current(): MachineGpus;
   /** One for each of the current GPUs; older than a few seconds only if the driver does not answer: then all is null. */
   readings(): readonly GpuReading[];
-  /** Resolves when everything is read anew, or when the driver does not answer. Never rejects. */
-  look(): Promise<void>;
+  /** Resolves when everything is read anew; with false if the driver does not answer. Never rejects. */
+  look(): Promise<boolean>;
   /** Calls it after each change of `current()`; returns a function that stops that. */
   onChange(listener: () => void): () => void;
   close(): Promise<void>;
@@ -21,7 +21,7 @@ export function without(trouble: string | null): GpuSource {
   return {
     current: () => current,
     readings: () => [],
-    look: () => Promise.resolve(),
+    look: () => Promise.resolve(true),
     onChange: () => () => {},
     close: () => Promise.resolve(),
   };

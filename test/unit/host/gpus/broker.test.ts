@@ -330,8 +330,8 @@ verifies(
   },
 );
 
-test("a driver that says nothing, or hangs, is waited for no longer than the bound", async () => {
-  const { app, source, pass, end } = site();
+test("a driver that answers without numbers is not waited for", async () => {
+  const { app, source, end } = site();
   source.knows = "nothing";
   source.see();
   const first = app("one").start(wishFor(60));
@@ -339,13 +339,34 @@ test("a driver that says nothing, or hangs, is waited for no longer than the bou
   await quiet();
   await end(first);
   expect(uuidsOf(second)).toEqual(["GPU-0"]);
-  source.isHanging = true;
-  const third = app("three").start(wishFor(60));
-  await end(second);
-  expect(third.grant).toBeNull();
-  await pass(20_000);
-  expect(uuidsOf(third)).toEqual(["GPU-0"]);
 });
+
+verifies(
+  "gpu.release.unknown",
+  "as long as the driver does not answer, no memory counts as free, however long that takes",
+  async () => {
+    for (const trouble of ["isHanging", "isDown"] as const) {
+      const { app, source, pass, lines, broker } = site();
+      const replica = app("one").start(wishFor(60));
+      await quiet();
+      source.hold("GPU-0", replica.pid, 55 * GB);
+      const next = app("two").start(wishFor(60));
+      await pass(1_000);
+      source[trouble] = true;
+      replica.tenant.stop(replica);
+      replica.gone.resolve();
+      await pass(60_000);
+      expect([trouble, next.grant, broker.use().length, lines]).toEqual([trouble, null, 1, []]);
+      // The bound begins when it answers again: the memory is not free yet.
+      source[trouble] = false;
+      await pass(9_000);
+      expect([trouble, next.grant, broker.use().length]).toEqual([trouble, null, 1]);
+      source.end(replica.pid);
+      await pass(2_000);
+      expect([trouble, uuidsOf(next)]).toEqual([trouble, ["GPU-0"]]);
+    }
+  },
+);
 
 verifies(
   "gpu.measured",
