@@ -17,9 +17,10 @@ export function othersOf(gpus: Gpus | null): readonly (readonly GpuKind[])[] {
   return gpus?.others?.() ?? [];
 }
 
-/** Whether any node of the installation has a GPU. Without one, apps run on the CPU. */
+/** Whether any node of the installation has a GPU, even if its driver does not answer. Without one, apps run on the CPU. */
 export function isAnywhere(gpus: Gpus): boolean {
-  return gpus.current().gpus.length > 0 || othersOf(gpus).some(({ length }) => length > 0);
+  const { gpus: own, isDown } = gpus.current();
+  return isDown === true || own.length > 0 || othersOf(gpus).some(({ length }) => length > 0);
 }
 
 type HeldClaim = Holder & {

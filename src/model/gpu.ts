@@ -40,6 +40,8 @@ export type MachineGpus = {
   readonly gpus: readonly Gpu[];
   /** Why no GPU can be used though there seem to be some; null if all is well. */
   readonly trouble: string | null;
+  /** There are GPUs, and the driver does not answer: apps that ask for one fail, and do not run on the CPU instead. */
+  readonly isDown?: true;
 };
 
 /** What a replica asks for. */

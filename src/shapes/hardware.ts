@@ -11,6 +11,8 @@ export const HARDWARE = z.array(
     gpuCount: z.int(),
     /** Of one GPU, as its name has it: in GiB. Only GPUs have it. */
     gpuMemoryGb: z.optional(z.number()),
+    /** Why no GPU of the machine can be used, although it seems to have some. Only the processors have it. */
+    gpuTrouble: z.optional(z.string()),
   }),
 );
 export type HardwareRow = z.infer<typeof HARDWARE>[number];

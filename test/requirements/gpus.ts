@@ -20,6 +20,8 @@ export const GPUS = {
     "gpus.retry": "A faulty GPU is tried again after 30 s, and then less and less often.",
     "gpus.hang":
       "A driver that hangs or dies costs the service nothing: its GPUs are out of service until it answers.",
+    "gpus.down":
+      "The service starts without a driver that does not answer: apps that ask for a GPU fail at once and are told why, until it does.",
     "gpus.driver": "A driver that does not work is told in one line of the log, and tried again.",
   }),
   ...section("docs/gpus.md: Sharing a GPU", {

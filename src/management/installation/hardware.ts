@@ -1,6 +1,6 @@
 import { availableParallelism, totalmem } from "node:os";
 import { z } from "zod";
-import type { Gpu, GpuEviction, HeldGpu } from "../../model/gpu.ts";
+import type { Gpu, GpuEviction, HeldGpu, MachineGpus } from "../../model/gpu.ts";
 import { appId } from "../../model/names.ts";
 import type { OtherNodesGpus } from "../../nodes/join-nodes.ts";
 import { timestamp } from "../../shapes/common.ts";
@@ -19,7 +19,7 @@ export function hardwareOperations(parts: ManagementParts): Operation[] {
       summary: "List the hardware that apps can run on",
       access: "any",
       response: HARDWARE,
-      handle: () => hardwareOf(parts.gpus.source.current().gpus),
+      handle: () => hardwareOf(parts.gpus.source.current()),
     }),
     operation("GET", "/v2/gpus", {
       id: "listGpus",
@@ -40,7 +40,7 @@ export function hardwareOperations(parts: ManagementParts): Operation[] {
 }
 
 /** The row of the processors, and one for each model of GPU of which some work. */
-function hardwareOf(gpus: readonly Gpu[]): HardwareRow[] {
+function hardwareOf({ gpus, trouble }: MachineGpus): HardwareRow[] {
   const machine = {
     provider: "local",
     cpu: availableParallelism(),
@@ -55,7 +55,8 @@ function hardwareOf(gpus: readonly Gpu[]): HardwareRow[] {
     // The "80 GB" of an H100 are 79.6 GiB.
     return { name, ...machine, gpuCount: ofModel.length, gpuMemoryGb: Math.round(smallest / 2 ** 30) };
   });
-  return [{ name: "CPU", ...machine, gpuCount: 0 }, ...rows];
+  const processors = { name: "CPU", ...machine, gpuCount: 0 };
+  return [trouble === null ? processors : { ...processors, gpuTrouble: trouble }, ...rows];
 }
 
 /** What this node says of its GPUs. */
