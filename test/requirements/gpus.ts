@@ -21,7 +21,7 @@ export const GPUS = {
     "gpus.hang":
       "A driver that hangs or dies costs the service nothing: its GPUs are out of service until it answers.",
     "gpus.down":
-      "The service starts without a driver that does not answer: apps that ask for a GPU fail at once and are told why, until it does.",
+      "While the driver does not answer, the service starts, and apps that ask for a GPU fail at once, with the reason.",
     "gpus.driver": "A driver that does not work is told in one line of the log, and tried again.",
   }),
   ...section("docs/gpus.md: Sharing a GPU", {
