@@ -18,9 +18,19 @@ export function othersOf(gpus: Gpus | null): readonly (readonly GpuKind[])[] {
 }
 
 /** Whether any node of the installation has a GPU, even if its driver does not answer. Without one, apps run on the CPU. */
-export function isAnywhere(gpus: Gpus): boolean {
+function isAnywhere(gpus: Gpus): boolean {
   const { gpus: own, isDown } = gpus.current();
   return isDown === true || own.length > 0 || othersOf(gpus).some(({ length }) => length > 0);
+}
+
+/** The GPUs to ask for here; null for a replica that runs on the CPU, because it wants none or there is none for it. */
+export function wishHere(wish: GpuWish | null, gpus: Gpus): GpuWish | null {
+  if (!wish || !isAnywhere(gpus)) return null;
+  // What a driver has that does not answer is not known.
+  if (wish.mayUseCpu !== true || gpus.current().isDown === true) return wish;
+  const isServed =
+    gpus.broker.never(wish) === null || othersOf(gpus).some((theirs) => canServe(wish, theirs));
+  return isServed ? wish : null;
 }
 
 type HeldClaim = Holder & {
@@ -125,7 +135,7 @@ export class GrantedEngine implements Engine {
 
   /** Null if it asks for no GPU, or runs without because there is none. */
   #asks({ gpus }: Workload): GpuWish | null {
-    return gpus && isAnywhere(this.#gpus) ? gpus : null;
+    return wishHere(gpus, this.#gpus);
   }
 
   #handling(workload: Workload): GpuHandling {

@@ -51,6 +51,8 @@ export type GpuWish = {
   readonly count: number;
   /** Of each GPU; null for whole GPUs. */
   readonly memoryBytes: number | null;
+  /** It is content with the CPU where no GPU can ever serve it. */
+  readonly mayUseCpu?: true;
 };
 
 /** What a replica was granted, until it is gone. */

@@ -70,6 +70,8 @@ function whyOnCpu(
 ): string | null {
   const models = compute.filter(isGpu);
   if (models.length === 0 && gpuCount === 0) return null;
+  // It names the CPU, too.
+  if (models.length > 0 && models.length < compute.length) return null;
   const wanted = models.length > 0 ? `compute = ${models.join(", ")}` : `gpu_count = ${gpuCount}`;
   const isAnywhere = isDown === true || gpus.length > 0 || others.some(({ length }) => length > 0);
   if (!isAnywhere) {

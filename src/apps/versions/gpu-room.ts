@@ -1,7 +1,7 @@
 import { withoutPlace } from "../../host/gpus/minimums.ts";
 import { matches } from "../../host/gpus/source.ts";
 import { canServe, onNoNode } from "../../host/gpus/reasons.ts";
-import { type Gpus, isAnywhere, othersOf } from "../../engines/granted-engine.ts";
+import { type Gpus, othersOf, wishHere } from "../../engines/granted-engine.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { GpuKind, GpuWish } from "../../model/gpu.ts";
@@ -46,9 +46,8 @@ export class GpuRoom {
 
   /** Why no GPU of this machine will ever serve an app; null if one may, or if it runs without. */
   never(config: AppConfig): string | null {
-    if (config.hardware.gpuCount === 0 || !this.#gpus || !isAnywhere(this.#gpus)) return null;
-    const wish = gpuWish(config);
-    return wish && this.#gpus.broker.never(wish);
+    const wish = this.#gpus && wishHere(gpuWish(config), this.#gpus);
+    return wish && this.#gpus!.broker.never(wish);
   }
 
   /** Whether no GPU of this machine will ever serve an app, and those of another node may. */
@@ -132,7 +131,7 @@ export class GpuRoom {
   }
 
   #wish(config: AppConfig): GpuWish | null {
-    const has = this.#gpus !== null && this.#gpus.current().gpus.length > 0;
-    return has ? gpuWish(config) : null;
+    if (this.#gpus === null || this.#gpus.current().gpus.length === 0) return null;
+    return wishHere(gpuWish(config), this.#gpus);
   }
 }

@@ -150,16 +150,25 @@ export class Room {
   }
 }
 
-/** The GPUs that a wish may have, by model, in its order of preference. A GPU that matches twice counts once. */
+/**
+ * The GPUs that a wish may have, by the name that it asks for and by model, in its order of preference. A name that means no more
+ * than an earlier one adds no pool; one that means more, such as A100 after A100_80GB, has all of its GPUs.
+ */
 export function poolsFor<Place extends { readonly gpu: GpuKind }>(
   { models }: GpuWish,
   places: readonly Place[],
   matches: Matches,
 ): Place[][] {
-  const pools = new Map<string, Place[]>();
+  const pools: Place[][] = [];
   for (const asked of models) {
-    const found = places.filter(({ gpu }) => !pools.has(gpu.model) && matches(asked, gpu));
-    for (const [model, pool] of Map.groupBy(found, ({ gpu }) => gpu.model)) pools.set(model, pool);
+    const found = places.filter(({ gpu }) => matches(asked, gpu));
+    for (const pool of Map.groupBy(found, ({ gpu }) => gpu.model).values()) {
+      const isKnown = pools.some(
+        (before) =>
+          before[0]?.gpu.model === pool[0]?.gpu.model && pool.every((each) => before.includes(each)),
+      );
+      if (!isKnown) pools.push(pool);
+    }
   }
-  return [...pools.values()];
+  return pools;
 }

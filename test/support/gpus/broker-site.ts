@@ -1,10 +1,16 @@
 import { type Claim, GpuBroker } from "../../../src/host/gpus/broker.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { Gpu } from "../../../src/model/gpu.ts";
+import type { Matches } from "../../../src/host/gpus/room.ts";
 import { HandClock } from "../clocks.ts";
 import { madeGpu, matches, PlayedGpus, type PlayedReplica, PlayedTenant, quiet } from "./played-gpus.ts";
 
-type Options = { holdMs?: number; sharesAcrossProjects?: boolean; onExcess?: (claim: Claim) => void };
+type Options = {
+  matches?: Matches;
+  holdMs?: number;
+  sharesAcrossProjects?: boolean;
+  onExcess?: (claim: Claim) => void;
+};
 
 /** A broker whose GPUs, apps and clock a test plays. */
 export function site(gpus: readonly Gpu[] = [madeGpu(0)], options: Options = {}) {

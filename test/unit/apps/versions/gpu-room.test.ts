@@ -32,6 +32,29 @@ verifies("nodes.gpus", "an author is told that the app moves, and if its max_rep
   expect([room.isForAnotherNode(asking(0)), room.never(asking(0))]).toEqual([false, null]);
 });
 
+verifies(
+  "gpu.cpu",
+  "an app that names the CPU as well runs on it where no GPU of its list is, unwarned",
+  () => {
+    const hardware = { compute: ["H100", "CPU"], gpuCount: 1 };
+    const either = { hardware, scaling: { minReplicas: 1, maxReplicas: 2 } } as unknown as AppConfig;
+    const room = (others: readonly (readonly GpuKind[])[], own?: ReturnType<typeof playedGpu>[]) => {
+      const there = roomBeside(others, own);
+      const app = { projectId: "p-one", name: "app" };
+      const warnings = there.warnings(either);
+      return [there.never(either), warnings, there.isForAnotherNode(either), there.refusal(app, either)];
+    };
+    const onCpu = [null, [], false, null];
+    expect(room([])).toEqual(onCpu);
+    expect(room([[T4]], [])).toEqual(onCpu);
+    const few = "max_replicas = 2, but the GPUs of this machine have room for 1 replica";
+    expect(room([], [playedGpu(0)])).toEqual([null, [few], false, null]);
+    const never = "this machine has no H100";
+    const moves = `${never}: the app is not checked, and moves to a node that can serve it`;
+    expect(room([[H100, H100]])).toEqual([never, [moves], true, null]);
+  },
+);
+
 verifies("nodes.gpus.none", "an author is told what the nodes have if none can serve the app", () => {
   const fails = "calls will fail with no_gpu_free: this machine has no H100";
   const beside = (others: readonly (readonly GpuKind[])[]) => roomBeside(others).warnings(asking(3));

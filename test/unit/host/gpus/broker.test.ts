@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Claim } from "../../../../src/host/gpus/broker.ts";
+import { matches as namesMatch } from "../../../../src/host/gpus/source.ts";
 import { site, uuidsOf } from "../../../support/gpus/broker-site.ts";
 import { GB, madeGpu, quiet, wishFor } from "../../../support/gpus/played-gpus.ts";
 import { verifies } from "../../../verifies.ts";
@@ -30,6 +31,32 @@ verifies("gpu.grant.models", "the first model that can serve it, and GPUs of one
     "3 GPUs of one model are wanted, this machine has 2 of any model",
   );
 });
+
+verifies(
+  "gpu.grant.models",
+  "a list may prefer some of a model's GPUs and take the others as well",
+  async () => {
+    const half = { model: "A100", memoryBytes: 40 * GB };
+    const { app, broker } = site(
+      [madeGpu(0, half), madeGpu(1, { model: "A100" }), madeGpu(2, half), madeGpu(3, { model: "A100" })],
+      { matches: namesMatch },
+    );
+    const one = app("one");
+    const start = (models: readonly string[], count = 1) => one.start(wishFor(null, models, count));
+    const replicas = [
+      start(["A100_80GB", "A100"]),
+      start(["A100_40GB", "A100"]),
+      start(["A100_80GB", "A100"], 2),
+    ];
+    await quiet();
+    expect(replicas.map(uuidsOf)).toEqual([["GPU-1"], ["GPU-0"], ["GPU-2", "GPU-3"]]);
+    const never = broker.never(wishFor(null, ["A100_80GB", "A100_40GB", "A100"], 4));
+    expect([never, broker.never(wishFor(null, ["A100_80GB"], 3))]).toEqual([
+      null,
+      "3 GPUs of one model are wanted, this machine has 2 of A100_80GB",
+    ]);
+  },
+);
 
 verifies("gpu.grant.fault", "a GPU out of service is granted again once it works", async () => {
   const sick = madeGpu(0, { fault: "it fell off the bus" });
