@@ -134,6 +134,43 @@ export class Room {
     return this.availableBytes(beside, outsideBytes) >= share.memoryBytes;
   }
 
+  /** What `admits` says of those shares but for some of them, without lists of them: decisions ask it thousands of times. */
+  admitsWithout(
+    share: Share,
+    held: readonly Held[],
+    gone: ReadonlySet<Held>,
+    kept: Iterable<Share>,
+  ): boolean {
+    const { memoryBytes } = this.gpu;
+    const isWhole = share.memoryBytes === null;
+    let available = memoryBytes - this.outsideBytes;
+    if (available < (share.memoryBytes ?? WHOLE_FREE * memoryBytes)) return false;
+    for (const other of held) {
+      if (gone.has(other)) continue;
+      if (isWhole || !this.mayMeet(share, other)) return false;
+      available -= this.#takes(other);
+    }
+    for (const other of kept) {
+      if (isWhole || !this.mayMeet(share, other)) return false;
+      available -= this.#takes(other);
+    }
+    return isWhole || Math.max(0, available) >= share.memoryBytes!;
+  }
+
+  /** As many of those have to leave at least before a share has room; 1 if none has to. */
+  leastToLeave(share: Share, held: readonly Held[], gone: ReadonlySet<Held>): number {
+    let [there, largest, available] = [0, 0, this.gpu.memoryBytes - this.outsideBytes];
+    for (const other of held) {
+      if (gone.has(other)) continue;
+      const takes = this.#takes(other);
+      there += 1;
+      largest = Math.max(largest, takes);
+      available -= takes;
+    }
+    if (share.memoryBytes === null) return Math.max(1, there);
+    return Math.max(1, Math.ceil((share.memoryBytes - available) / largest));
+  }
+
   /** Whether two shares may be on one GPU at all. */
   mayMeet(one: Share, other: Share): boolean {
     if (one.memoryBytes === null || other.memoryBytes === null) return false;
