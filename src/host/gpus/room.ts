@@ -154,7 +154,7 @@ export class Room {
       if (isWhole || !this.mayMeet(share, other)) return false;
       available -= this.#takes(other);
     }
-    return isWhole || Math.max(0, available) >= share.memoryBytes!;
+    return isWhole || Math.max(0, available) >= share.memoryBytes;
   }
 
   /** As many of those have to leave at least before a share has room; 1 if none has to. */
