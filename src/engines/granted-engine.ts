@@ -40,7 +40,7 @@ type HeldClaim = Holder & {
 
 const DEFAULT_HANDLING: GpuHandling = { mayFork: true, hidesOthers: false };
 
-type Startable = Pick<Started, "exited" | "kill" | "gone" | "obstacle">;
+type Startable = Pick<Started, "exited" | "kill" | "gone" | "obstacle" | "leaving">;
 
 /** A start that waits for its GPUs, and then has them until its processes are gone. */
 type Granted<Process> = Required<Startable> & {
@@ -185,6 +185,7 @@ export class GrantedEngine implements Engine {
     let begun: Process | null = null;
     let isKilled = false;
     let excess: string | null = null;
+    const { promise: leaving, resolve: leave } = Promise.withResolvers<void>();
     const kill = (): void => {
       isKilled = true;
       if (begun) begun.kill();
@@ -199,6 +200,7 @@ export class GrantedEngine implements Engine {
     const run = async (grant: GpuGrant): Promise<Exit> => {
       try {
         begun = begin(this.#gpusOf(grant, workload));
+        void begun.leaving?.then(leave);
         return explain(await begun.exited);
       } catch (error) {
         return ended((error as Error).message);
@@ -224,6 +226,7 @@ export class GrantedEngine implements Engine {
       begun: () => begun,
       exited: live(),
       granted: claim.granted,
+      leaving,
       gone: gone.promise,
       kill,
       obstacle: () => (begun ? (begun.obstacle?.() ?? null) : obstacle()),
@@ -255,6 +258,7 @@ function refused(why: string): Granted<never> {
     begun: () => null,
     exited: Promise.resolve(exit),
     granted: Promise.resolve(),
+    leaving: new Promise(() => {}),
     gone: Promise.resolve(),
     kill: () => {},
     obstacle: () => why,
@@ -263,8 +267,8 @@ function refused(why: string): Granted<never> {
   };
 }
 
-function startOf({ exited, granted, gone, ...start }: Granted<Startable>) {
-  return { exited, granted, gone, kill: () => start.kill(), obstacle: () => start.obstacle() };
+function startOf({ exited, granted, leaving, gone, ...start }: Granted<Startable>) {
+  return { exited, granted, leaving, gone, kill: () => start.kill(), obstacle: () => start.obstacle() };
 }
 
 function startedOf(start: Granted<Started>): Started {

@@ -73,6 +73,8 @@ export class TemplateLine {
   /** Replicas that the template was asked to fork, while their processes live. */
   readonly #forked = new Map<string, Waiting>();
   #retireTimer: Timer | null = null;
+  /** Its replicas are to be replaced. */
+  readonly #leaving = Promise.withResolvers<void>();
   /** The device files of its forks are visible to it. */
   #shown = Promise.resolve();
 
@@ -147,10 +149,13 @@ export class TemplateLine {
     const ends: Promise<void>[] = [];
     let isKilled = false;
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
+    const { promise: leaving, resolve: leave } = Promise.withResolvers<void>();
+    void this.#process.leaving?.then(leave);
     const waiting: Waiting = {
       replica,
       begin: (started) => {
         begun = started;
+        void (started.leaving ?? this.#leaving.promise).then(() => begun === started && leave());
         if (started.gone) ends.push(started.gone);
         // If the start was repeated, only the last process counts.
         void started.exited.then((exit) => begun === started && resolve(exit));
@@ -175,7 +180,6 @@ export class TemplateLine {
       else giveUp();
     };
     const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
-    const { leaving } = this.#process;
     const endOfProcesses = async (): Promise<void> => {
       await exited;
       if (begun) await Promise.all(ends);
@@ -183,7 +187,7 @@ export class TemplateLine {
       else if (replica.id === this.#grantee) await this.#process.exited;
     };
     const gone = endOfProcesses();
-    const started = deferred(() => begun, { exited, kill, ...(leaving && { leaving }) });
+    const started = deferred(() => begun, { exited, kill, leaving });
     return { started: { ...started, obstacle, gone }, waiting };
   }
 
@@ -256,13 +260,17 @@ export class TemplateLine {
     await this.#hidden();
   }
 
-  /** A template keeps no GPU: one is given back only when the template cannot open it any more. */
+  /**
+   * A template keeps no GPU: one is given back only when the template cannot open it any more. If that fails, its other replicas
+   * are replaced, so that it ends and the GPU is not lost for as long as they live.
+   */
   async #hidden(): Promise<void> {
     try {
       await this.#showGpus();
     } catch (error) {
       this.#events.onError(error);
       this.#events.onOver();
+      this.#leaving.resolve();
       this.detach();
       await this.#process.exited;
     }

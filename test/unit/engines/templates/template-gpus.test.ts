@@ -214,6 +214,35 @@ verifies(
 );
 
 verifies(
+  "gpu.close",
+  "if the GPU of a replica that has ended cannot be hidden, the others are replaced and their template ends",
+  async () => {
+    const { line, told, exit, says, ready, hears, shown } = playedLine();
+    const [first, second] = [line.start(replica(0)), line.start(replica(1))];
+    let [isGone, isLeaving] = [false, false];
+    void first.gone?.then(() => (isGone = true));
+    void second.leaving?.then(() => (isLeaving = true));
+    ready();
+    for (const _ of [first, second]) await shown();
+    await until("both are forked", () => told.filter((each) => each.startsWith('{"fork"')).length === 2);
+    for (const id of ["r-0", "r-1"]) says({ forked: { id } });
+    expect(isLeaving).toBe(false);
+    says({ exited: { id: "r-0", code: 0 } });
+    await hears("shows /dev/nvidia1");
+    await shown("process 7 has a GPU open and does not end");
+    await second.leaving;
+    expect([isGone, told.includes("killed")]).toEqual([false, false]);
+    expect(told).toContain("Error: process 7 has a GPU open and does not end");
+    // It takes no other, and ends with the last one.
+    says({ exited: { id: "r-1", code: 0 } });
+    await hears("killed");
+    exit({ detail: "killed by SIGKILL", initFailure: null });
+    await shown("its agent has ended");
+    await Promise.all([first.gone, second.gone]);
+  },
+);
+
+verifies(
   "gpu.template",
   "the GPU of a replica that a dead template may still fork is held until that has ended",
   async () => {
