@@ -11,6 +11,7 @@ export const GPU_GRANTS = {
     "gpu.cpu": "An app whose list has the CPU as well runs on it where no GPU of the list exists.",
     "gpu.close":
       "A template that cannot be kept from a GPU that it gave back ends; its replicas are replaced first.",
+    "gpu.stopped": "The GPU of an import that was stopped comes back within seconds.",
     "gpu.release": "GPUs come back when the processes of their replica are gone, and are granted once.",
   }),
   ...section("docs/gpus.md: While no GPU is free", {

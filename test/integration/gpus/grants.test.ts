@@ -224,6 +224,32 @@ verifies(
   },
 );
 
+/** Stops itself during its first import. */
+const STOPS = `
+import os
+import signal
+
+if not os.path.exists("stopped"):
+    open("stopped", "w").close()
+    os.kill(os.getpid(), signal.SIGSTOP)
+`;
+
+verifies(
+  "gpu.stopped",
+  "an import that is stopped fails, and its GPU is granted to another app",
+  async () => {
+    const apps = {
+      stops: { main: STOPS + SHOW, toml: toml(H100) },
+      other: { main: SHOW, toml: `[hardware]\n${H100}` },
+    };
+    const site = await withGpus(new FakeGpus([ONE]), apps);
+    const failed = await site.call("stops");
+    expect([failed.status, failed.json.code]).toEqual([503, "app_not_ready"]);
+    expect(failed.json.message).toContain("it was stopped and did not answer for 5 s");
+    expect((await site.call("other")).status).toBe(200);
+  },
+);
+
 verifies(
   "gpu.excess",
   "a replica that uses more than its share is ended, and its call says why",
