@@ -6,15 +6,7 @@ import { type Minimum, withoutPlace } from "./minimums.ts";
 import { asSeenBy, whatItAwaits, whyNever } from "./reasons.ts";
 import { ProcessOwners, ReplicaProcesses } from "./replica-processes.ts";
 import type { GpuSource } from "./source.ts";
-import {
-  type BrokerView,
-  type Held,
-  type Matches,
-  poolsFor,
-  remembering,
-  Room,
-  usedBytesOf,
-} from "./room.ts";
+import { type BrokerView, type Held, type Matches, poolsFor, Room, usedBytesOf } from "./room.ts";
 
 /** An app's version, whose replicas use GPUs. */
 export type Tenant = {
@@ -109,7 +101,7 @@ export class GpuBroker {
   #timer: Timer | null = null;
 
   constructor(parts: BrokerParts) {
-    this.#parts = { ...parts, matches: remembering(parts.matches) };
+    this.#parts = parts;
     this.#owners = new ProcessOwners(parts.parentOf);
     this.#stopListening = parts.source.onChange(() => this.#changed());
   }

@@ -1,8 +1,6 @@
 import type { FakeGpuKind } from "../../config/gpu-choice.ts";
 import type { Gpu, GpuReading, MachineGpus } from "../../model/gpu.ts";
-import type { GpuSource } from "./source.ts";
-
-const GIB = 2 ** 30;
+import { type GpuSource, NAMED_GB } from "./source.ts";
 
 /** GPUs that exist only for tests: no device files, no process, and nothing changes unless a test says so. */
 export class FakeGpus implements GpuSource {
@@ -17,7 +15,7 @@ export class FakeGpus implements GpuSource {
       index,
       model,
       name: `Fake ${model}`,
-      memoryBytes: memoryGb * GIB,
+      memoryBytes: memoryGb * NAMED_GB,
       busId: `00000000:${(index + 1).toString(16).toUpperCase().padStart(2, "0")}:00.0`,
       nodes: [],
       isMig: false,

@@ -3,23 +3,6 @@ import type { Gpu, GpuKind, GpuReading, GpuWish } from "../../model/gpu.ts";
 /** Whether a GPU is one of those that people mean by a model's name. */
 export type Matches = (asked: string, gpu: GpuKind) => boolean;
 
-/** More than the names that apps of one machine ask for, times its models. */
-const MAX_REMEMBERED = 10_000;
-
-/** Compares each name with each model once: every decision asks for all of them. */
-export function remembering(matches: Matches): Matches {
-  const known = new Map<string, boolean>();
-  return (asked, gpu) => {
-    const key = `${gpu.model}\n${gpu.memoryBytes}\n${asked}`;
-    const before = known.get(key);
-    if (before !== undefined) return before;
-    if (known.size >= MAX_REMEMBERED) known.clear();
-    const found = matches(asked, gpu);
-    known.set(key, found);
-    return found;
-  };
-}
-
 /** A share of GPUs that is taken: granted, or kept for a wish that waits. */
 export type Share = {
   readonly projectId: string;

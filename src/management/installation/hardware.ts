@@ -1,6 +1,7 @@
 import { availableParallelism, totalmem } from "node:os";
 import { z } from "zod";
 import type { Gpu, GpuEviction, HeldGpu, MachineGpus } from "../../model/gpu.ts";
+import { namedGb } from "../../host/gpus/source.ts";
 import { appId } from "../../model/names.ts";
 import type { OtherNodesGpus } from "../../nodes/join-nodes.ts";
 import { timestamp } from "../../shapes/common.ts";
@@ -52,8 +53,7 @@ function hardwareOf({ gpus, trouble }: MachineGpus): HardwareRow[] {
   );
   const rows = Array.from(byModel, ([name, ofModel]) => {
     const smallest = Math.min(...ofModel.map(({ memoryBytes }) => memoryBytes));
-    // The "80 GB" of an H100 are 79.6 GiB.
-    return { name, ...machine, gpuCount: ofModel.length, gpuMemoryGb: Math.round(smallest / 2 ** 30) };
+    return { name, ...machine, gpuCount: ofModel.length, gpuMemoryGb: namedGb(smallest) };
   });
   const processors = { name: "CPU", ...machine, gpuCount: 0 };
   return [trouble === null ? processors : { ...processors, gpuTrouble: trouble }, ...rows];
