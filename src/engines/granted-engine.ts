@@ -237,18 +237,18 @@ export class GrantedEngine implements Engine {
 
   #gpusOf(grant: GpuGrant, workload: Workload): ReplicaGpus {
     const { hidesOthers } = this.#handling(workload);
-    const nodes = filesOf(grant.gpus);
+    const files = filesOf(grant.gpus);
     return {
       grant,
       all: filesOf(this.#gpus.current().gpus),
-      nodes,
+      files,
       variables: gpuVariables(grant, hidesOthers),
     };
   }
 }
 
 function filesOf(gpus: readonly Gpu[]): string[] {
-  return [...new Set(gpus.flatMap(({ nodes }) => nodes))];
+  return [...new Set(gpus.flatMap(({ files }) => files))];
 }
 
 /** No GPU of this machine will ever serve it. */

@@ -11,7 +11,7 @@ export type Gpu = {
   readonly memoryBytes: number;
   readonly busId: string;
   /** Device files that only its users need, such as `/dev/nvidia0`. None if it is made up for tests. */
-  readonly nodes: readonly string[];
+  readonly files: readonly string[];
   readonly isMig: boolean;
   /** Why it is out of service, and what to do; null if it works. */
   readonly fault: string | null;

@@ -89,7 +89,7 @@ export class TemplateLine {
   ) {
     this.#process = process;
     this.#grantee = first?.gpus ? first.id : null;
-    this.#reachable = new Set([...(first?.gpus?.all ?? []), ...(first?.gpus?.nodes ?? [])]);
+    this.#reachable = new Set([...(first?.gpus?.all ?? []), ...(first?.gpus?.files ?? [])]);
     this.#clock = clock;
     this.#idle = idle;
     this.#keepMs = keepMs;
@@ -201,7 +201,7 @@ export class TemplateLine {
   #prepareFork(waiting: Waiting): void {
     const { gpus } = waiting.replica;
     if (this.#phase === "over") return waiting.begin(this.#events.elsewhere(waiting.replica));
-    if (gpus && !gpus.nodes.every((node) => this.#reachable.has(node))) {
+    if (gpus && !gpus.files.every((file) => this.#reachable.has(file))) {
       // They were found after the import: another template is told of them.
       this.#events.onOver();
       waiting.begin(this.#events.elsewhere(waiting.replica));
@@ -234,8 +234,8 @@ export class TemplateLine {
   #showGpus(): Promise<void> {
     const show = async (): Promise<void> => {
       const users = [...this.#forked.values(), ...this.#waiting];
-      const nodes = new Set(users.flatMap(({ replica }) => replica.gpus?.nodes ?? []));
-      await this.#process.showGpus?.([...nodes]);
+      const files = new Set(users.flatMap(({ replica }) => replica.gpus?.files ?? []));
+      await this.#process.showGpus?.([...files]);
     };
     const shown = this.#shown.then(show);
     this.#shown = shown.catch(() => {});
@@ -247,7 +247,7 @@ export class TemplateLine {
     this.#forked.set(replica.id, waiting);
     const held = this.#process.holdFork?.(replica.ticket) ?? null;
     const { gpus = null } = replica;
-    const child = this.template.fork(replica, gpus && { nodes: gpus.nodes, variables: gpus.variables });
+    const child = this.template.fork(replica, gpus && { files: gpus.files, variables: gpus.variables });
     const exited = child.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
     const forked = held ? limited({ ...child, exited }, held) : { ...child, exited };
     void forked.exited.then(() => this.#forked.delete(replica.id));

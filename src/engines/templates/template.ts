@@ -57,7 +57,7 @@ export type TemplateEvents = {
 
 /** What a fork gets of its seat's GPUs: device files, and variables that tell of them. */
 export type ForkGpus = {
-  readonly nodes: readonly string[];
+  readonly files: readonly string[];
   readonly variables: Readonly<Record<string, string>>;
 };
 

@@ -307,12 +307,12 @@ function pauseMs(times: number): number {
 
 /** A GPU, or its MIG instances: then the GPU is none itself. */
 function foundOf({ instances, ...each }: Seen["gpus"][number]): Found[] {
-  const nodes = each.minor === null ? [] : [`/dev/nvidia${each.minor}`];
+  const files = each.minor === null ? [] : [`/dev/nvidia${each.minor}`];
   const common = { index: each.index, busId: each.bus_id };
   const fault = each.fault && FAULTS[each.fault];
   if (instances === null) {
     const { uuid: id, name: title } = each;
-    const whole = { ...common, uuid: id, name: title, model: modelOf(title), nodes, isMig: false, fault };
+    const whole = { ...common, uuid: id, name: title, model: modelOf(title), files, isMig: false, fault };
     return [{ gpu: { ...whole, memoryBytes: each.total_bytes ?? 0 }, parent: id, reading: readingOf(each) }];
   }
   return instances.map((one) => {
@@ -324,7 +324,7 @@ function foundOf({ instances, ...each }: Seen["gpus"][number]): Found[] {
       name: `${each.name} MIG ${profile}`,
       model: modelOf(each.name, profile),
       memoryBytes: one.total_bytes ?? 0,
-      nodes: [...nodes, ...caps],
+      files: [...files, ...caps],
       isMig: true,
       fault: fault ?? (one.caps === null ? NO_CAPS : null),
     };

@@ -17,7 +17,7 @@ export class FakeGpus implements GpuSource {
       name: `Fake ${model}`,
       memoryBytes: memoryGb * NAMED_GB,
       busId: `00000000:${(index + 1).toString(16).toUpperCase().padStart(2, "0")}:00.0`,
-      nodes: [],
+      files: [],
       isMig: false,
       fault: null,
     }));

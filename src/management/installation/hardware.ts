@@ -66,7 +66,7 @@ export function nodeGpus({ source, grants }: Pick<InstalledGpus, "source" | "gra
   const readings = new Map(source.readings().map((reading) => [reading.uuid, reading]));
   const shown = gpus.map((gpu): GpuRecord => {
     // Its device files are of no use elsewhere.
-    const { nodes: _, ...told } = gpu;
+    const { files: _, ...told } = gpu;
     const reading = readings.get(gpu.uuid);
     const holders = held.get(gpu.uuid) ?? [];
     return {

@@ -47,9 +47,9 @@ verifies(
     }
     expect(clock.pending).toBe(0);
     const fake = await openGpus({ kind: "fake", gpus: [{ count: 2, model: "H100", memoryGb: 80 }] }, host);
-    expect(fake.current().gpus.map(({ model, nodes }) => ({ model, nodes }))).toEqual([
-      { model: "H100", nodes: [] },
-      { model: "H100", nodes: [] },
+    expect(fake.current().gpus.map(({ model, files }) => ({ model, files }))).toEqual([
+      { model: "H100", files: [] },
+      { model: "H100", files: [] },
     ]);
     expect(JSON.parse(lines.at(-1)!)).toMatchObject({ level: 40, msg: "THE GPUS OF THIS SERVICE ARE FAKE" });
     const named = await openGpus({ kind: "some", names: ["0"] }, host, files);
@@ -94,7 +94,7 @@ describe("a stand-in for the driver", () => {
             name: "NVIDIA H100 80GB HBM3",
             memoryBytes: 85_520_809_984,
             busId: "00000000:1B:00.0",
-            nodes: ["/dev/nvidia3"],
+            files: ["/dev/nvidia3"],
             isMig: false,
             fault: null,
           },
@@ -104,7 +104,7 @@ describe("a stand-in for the driver", () => {
             model: "A100-1g.5gb",
             name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
             memoryBytes: 5_100_273_664,
-            nodes: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"],
+            files: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"],
           },
           {
             ...part,
@@ -113,7 +113,7 @@ describe("a stand-in for the driver", () => {
             model: "A100-1c.2g.10gb",
             name: "NVIDIA A100-SXM4-40GB MIG 1c.2g.10gb",
             memoryBytes: 10_200_547_328,
-            nodes: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"],
+            files: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"],
           },
         ],
       });

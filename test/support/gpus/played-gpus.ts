@@ -15,7 +15,7 @@ export function madeGpu(index: number, more: Partial<Gpu> = {}): Gpu {
     name: `NVIDIA ${model}`,
     memoryBytes: 80 * GB,
     busId: `0000:0${index}:00.0`,
-    nodes: [`/dev/nvidia${index}`],
+    files: [`/dev/nvidia${index}`],
     isMig: false,
     fault: null,
     ...more,

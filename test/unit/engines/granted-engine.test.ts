@@ -142,7 +142,7 @@ verifies("gpu.queue", "a start that is given up while it waits takes no GPU, and
 verifies("gpu.template", "a replica that comes from a dead template keeps the GPUs that it has", async () => {
   const { gpus, begin, told } = played();
   const [gpu] = gpus.gpus;
-  const own = { grant: { gpus: [gpu!], memoryBytes: null }, all: [], nodes: [], variables: {} };
+  const own = { grant: { gpus: [gpu!], memoryBytes: null }, all: [], files: [], variables: {} };
   begin("a", { gpus: own });
   expect([told, gpus.entries.size]).toEqual([["start a with no GPU"], 0]);
 });

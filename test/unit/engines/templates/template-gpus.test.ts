@@ -11,12 +11,12 @@ import { verifies } from "../../../verifies.ts";
 
 /** A replica with the GPU of that number. */
 function replica(index: number): ReplicaStart {
-  const nodes = [`/dev/nvidia${index}`];
-  const gpu = madeGpu(index, { nodes });
+  const files = [`/dev/nvidia${index}`];
+  const gpu = madeGpu(index, { files });
   const gpus = {
     grant: { gpus: [gpu], memoryBytes: null },
     all: ["/dev/nvidia0", "/dev/nvidia1"],
-    nodes,
+    files,
     variables: { GPU: `${index}` },
   };
   return { id: `r-${index}`, ticket: `t-${index}`, gpus };
@@ -36,8 +36,8 @@ function playedLine() {
     vitals: () => look.now,
     usage: async () => null,
     residentBytes: async () => 0,
-    showGpus: async (nodes: readonly string[]) => {
-      told.push(`shows ${nodes.join(" ") || "nothing"}`);
+    showGpus: async (files: readonly string[]) => {
+      told.push(`shows ${files.join(" ") || "nothing"}`);
       const show = Promise.withResolvers<void>();
       shows.push(show);
       await show.promise;
@@ -93,13 +93,13 @@ verifies(
     expect(told).toHaveLength(1);
     await shown();
     await hears(
-      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"nodes":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
+      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"files":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
     );
     line.start(replica(1));
     await hears("shows /dev/nvidia0 /dev/nvidia1");
     await shown();
     await hears(
-      '{"fork":{"id":"r-1","ticket":"t-1","gpus":{"nodes":["/dev/nvidia1"],"variables":{"GPU":"1"}}}}',
+      '{"fork":{"id":"r-1","ticket":"t-1","gpus":{"files":["/dev/nvidia1"],"variables":{"GPU":"1"}}}}',
     );
     for (const id of ["r-0", "r-1"]) says({ forked: { id } });
     says({ exited: { id: "r-0", code: 0 } });
@@ -253,7 +253,7 @@ verifies(
     ready();
     await shown();
     await hears(
-      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"nodes":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
+      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"files":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
     );
     look.now = { atMs: 0, isStopped: true, threads: new Map() };
     await until("it is found dead", () => {

@@ -130,8 +130,8 @@ verifies(
       { count: 2, model: "T4", memoryGb: 16 },
     ]);
     const { gpus } = fake.current();
-    expect(gpus.map(({ index, model, nodes, fault }) => ({ index, model, nodes, fault }))).toEqual(
-      ["A100", "T4", "T4"].map((model, index) => ({ index, model, nodes: [], fault: null })),
+    expect(gpus.map(({ index, model, files, fault }) => ({ index, model, files, fault }))).toEqual(
+      ["A100", "T4", "T4"].map((model, index) => ({ index, model, files: [], fault: null })),
     );
     expect(new Set(gpus.map(({ uuid }) => uuid)).size).toBe(3);
     expect(gpus.every((gpu) => matches(gpu.model, gpu))).toBe(true);
