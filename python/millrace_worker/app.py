@@ -31,7 +31,7 @@ class Order:
         #: For the replica that this process becomes, at once or because it may not fork.
         self.replica_ticket: str | None = fields.get("replica_ticket")
         #: The device files of the GPUs that forks of this process may ever get; none if its forks need not tell.
-        self.gpu_nodes: list[str] = fields.get("gpu_nodes") or []
+        self.gpu_files: list[str] = fields.get("gpu_files") or []
 
 
 #: Room in HELLO for everything except the functions.
