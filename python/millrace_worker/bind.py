@@ -161,13 +161,19 @@ def _named_parameters(code: CodeType) -> tuple[str, ...]:
 
 def _annotation(function: FunctionType, name: str) -> str | None:
     try:
-        annotation = function.__annotations__.get(name)
+        return annotation_text(function.__annotations__.get(name))
+    except BaseException:  # noqa: BLE001 - lazy annotations may raise anything
+        return None
+
+
+def annotation_text(annotation: Any) -> str | None:
+    try:
         if annotation is None or isinstance(annotation, str):
             return _text(annotation)
         # Before Python 3.11 list[int] is an instance of type as well.
         is_class = isinstance(annotation, type) and not hasattr(annotation, "__args__")
         return _text(annotation.__name__ if is_class else str(annotation))
-    except BaseException:  # noqa: BLE001 - lazy annotations and a user's __str__ may raise anything
+    except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything
         return None
 
 
