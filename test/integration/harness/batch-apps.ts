@@ -103,7 +103,7 @@ def never(n):
 # async
 def mixed(what):
     yield ["first" for _ in what]
-    yield [{"raises": ValueError("its own"), "not json": {1}, "large": "x" * 2000, "end": END, "skip": SKIP}.get(each, each) for each in what]
+    yield [{"raises": ValueError("its own"), "not json": {1}, "large": "x" * 200000, "end": END, "skip": SKIP}.get(each, each) for each in what]
     yield ["last" for _ in what]
 
 # async
@@ -161,7 +161,7 @@ max_replicas = 1
 replica_concurrency = ${concurrency}
 [limits]
 max_result = "1KiB"
-max_chunk = "1KiB"
+max_chunk = "128KiB"
 ${tables.join("").replace("[batching.strict]\n", '[batching.strict]\non_error = "fail"\n')}`;
 }
 
