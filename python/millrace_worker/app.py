@@ -22,6 +22,8 @@ class Order:
         self.bundle_dir: str = fields["bundle_dir"]
         self.concurrency: int = fields["concurrency"]
         self.ignore_extra: bool = fields["ignore_extra"]
+        #: By function: `key`, `size`, `on_error`, and `stepper`, the class that takes its calls instead.
+        self.batching: dict[str, dict[str, Any]] = fields.get("batching") or {}
         self.max_result_bytes: int = fields["max_result_bytes"]
         self.max_chunk_bytes: int = fields["max_chunk_bytes"]
         #: Whether the parent is this process's keeper; if not, this process becomes a keeper first.
@@ -43,14 +45,21 @@ class TooMuch(Exception):
 
 
 class App:
-    """An imported `main.py`: its callable functions and its `setup`. Raises TypeError if that cannot be run."""
+    """An imported `main.py`: its callable functions and its `setup`. Raises TypeError if it cannot be run, or if the
+    tables for batches do not fit it.
+    """
 
-    def __init__(self, module: ModuleType, entries: dict[str, Entry]) -> None:
+    def __init__(self, module: ModuleType, entries: dict[str, Entry], batching: dict[str, dict[str, Any]]) -> None:
         self.module = module
         self.setup = entries.pop(SETUP, None)
         if self.setup:
             self.setup.require_setup()
         self.entries = entries
+        for name, rules in batching.items():
+            if rules["stepper"] is None:
+                if name not in entries:
+                    raise TypeError("[batching.%s]: main.py has no function %s that can be called" % (name, name))
+                entries[name].take_lists(rules["key"], rules["size"], rules["on_error"])
         # `setup` too: what it starts on the event loop runs on.
         self.has_async = any(entry.is_async for entry in (*entries.values(), self.setup) if entry)
         reader = SignatureReader()
@@ -62,10 +71,10 @@ class App:
         return {"python": "%d.%d.%d" % sys.version_info[:3], "functions": self._functions}
 
 
-def load(ignore_extra: bool) -> App:
+def load(order: Order) -> App:
     """Imports `main.py` of the working directory; raises whatever the import raises."""
     module = importlib.import_module("main")
-    return App(module, find_entries(module, ignore_extra))
+    return App(module, find_entries(module, order.ignore_extra), order.batching)
 
 
 def _fit(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -104,6 +104,12 @@ def split_call(payload: bytes) -> tuple[str, Given]:
     return name, Given(run_id.decode("ascii"), attempt, limit_ms, payload[end:])
 
 
+def function_of(batch: bytes) -> str:
+    """A BATCH's function."""
+    start = BATCH_HEAD.size
+    return batch[start : start + batch[0]].decode("ascii")
+
+
 def split_batch(payload: bytes) -> tuple[str, list[Given]]:
     """A BATCH's function and its calls, whose ids count up from that of the frame."""
     name_bytes, count = BATCH_HEAD.unpack_from(payload)

@@ -28,7 +28,7 @@ def start(order: Order) -> None:
     logs.send_home(order.address, ticket)
     wire = frames.connect(order.address, "wire", ticket)
     try:
-        app = apps.load(order.ignore_extra)
+        app = apps.load(order)
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
         _fail(wire, error)
     serve(order, app, ticket, wire)

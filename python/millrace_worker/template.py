@@ -30,7 +30,7 @@ def serve(order: Order) -> None:
     home = frames.connect(order.address, "template", ticket)
     before = forkable.open_descriptors()
     try:
-        app = apps.load(order.ignore_extra)
+        app = apps.load(order)
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
         _say(home, {"failed": apps.describe_failure(error)})
         sys.exit(1)
