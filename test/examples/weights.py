@@ -1,10 +1,13 @@
 """Tiny models with random weights, saved as those of the real ones are: `python weights.py NAME FOLDER`."""
 
 import sys
+import tempfile
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.models import Pooling, Transformer
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 CHAT = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
@@ -34,10 +37,29 @@ def llm(folder: str) -> None:
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,
+        initializer_range=0.5,
     )
     LlamaForCausalLM(config).save_pretrained(folder)
 
 
+def embeddings(folder: str) -> None:
+    with tempfile.TemporaryDirectory() as aside:
+        words = tokenizer()
+        words.save_pretrained(aside)
+        config = BertConfig(
+            vocab_size=len(words),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=128,
+            initializer_range=0.5,
+        )
+        BertModel(config).save_pretrained(aside)
+        words_of_it = Transformer(aside)
+        SentenceTransformer(modules=[words_of_it, Pooling(32)], device="cpu").save(folder)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
-    {"llm": llm}[sys.argv[1]](sys.argv[2])
+    {"embeddings": embeddings, "llm": llm}[sys.argv[1]](sys.argv[2])
