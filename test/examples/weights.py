@@ -5,9 +5,25 @@ import tempfile
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.models import Pooling, Transformer
-from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import (
+    BertConfig,
+    BertModel,
+    CLIPTextConfig,
+    CLIPTextModel,
+    CLIPTokenizer,
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    WhisperConfig,
+    WhisperFeatureExtractor,
+    WhisperForConditionalGeneration,
+    WhisperProcessor,
+    WhisperTokenizer,
+)
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 CHAT = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
@@ -60,6 +76,97 @@ def embeddings(folder: str) -> None:
         SentenceTransformer(modules=[words_of_it, Pooling(32)], device="cpu").save(folder)
 
 
+def whisper(folder: str) -> None:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    end, languages = "<|endoftext|>", ["<|en|>", "<|de|>"]
+    vocabulary = {word: place for place, word in enumerate([*letters, end])}
+    words = WhisperTokenizer(vocab=vocabulary, merges=[], pad_token=end)
+    marks = ["<|startoftranscript|>", *languages, "<|translate|>", "<|transcribe|>", "<|startofprev|>", "<|nospeech|>"]
+    words.add_special_tokens({"additional_special_tokens": [*marks, "<|notimestamps|>"]})
+    words.add_tokens([f"<|{place * 0.02:.2f}|>" for place in range(1501)])
+    number = words.convert_tokens_to_ids
+    features = WhisperFeatureExtractor(feature_size=16)
+    WhisperProcessor(features, words).save_pretrained(folder)
+    tokens = {
+        "bos_token_id": number(end),
+        "eos_token_id": number(end),
+        "pad_token_id": number(end),
+        "decoder_start_token_id": number("<|startoftranscript|>"),
+    }
+    config = WhisperConfig(
+        vocab_size=len(words),
+        num_mel_bins=16,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        max_target_positions=64,
+        begin_suppress_tokens=None,
+        init_std=0.5,
+        **tokens,
+    )
+    model = WhisperForConditionalGeneration(config)
+    model.generation_config = GenerationConfig(
+        is_multilingual=True,
+        lang_to_id={language: number(language) for language in languages},
+        task_to_id={"translate": number("<|translate|>"), "transcribe": number("<|transcribe|>")},
+        no_timestamps_token_id=number("<|notimestamps|>"),
+        prev_sot_token_id=number("<|startofprev|>"),
+        max_initial_timestamp_index=50,
+        max_length=64,
+        alignment_heads=[[0, 0]],
+        **tokens,
+    )
+    model.save_pretrained(folder)
+
+
+def diffusion(folder: str) -> None:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    end = ["<|startoftext|>", "<|endoftext|>"]
+    vocabulary = [*letters, *(f"{letter}</w>" for letter in letters), *end]
+    words = CLIPTokenizer(vocab={word: place for place, word in enumerate(vocabulary)}, merges=[])
+    words.model_max_length = 77
+    text = CLIPTextConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=37,
+        num_attention_heads=4,
+        num_hidden_layers=2,
+        bos_token_id=len(vocabulary) - 2,
+        eos_token_id=len(vocabulary) - 1,
+        pad_token_id=len(vocabulary) - 1,
+    )
+    unet = UNet2DConditionModel(
+        block_out_channels=(32, 64),
+        layers_per_block=1,
+        sample_size=32,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        cross_attention_dim=32,
+        norm_num_groups=8,
+    )
+    vae = AutoencoderKL(
+        block_out_channels=(32, 64),
+        down_block_types=("DownEncoderBlock2D", "DownEncoderBlock2D"),
+        up_block_types=("UpDecoderBlock2D", "UpDecoderBlock2D"),
+        latent_channels=4,
+        norm_num_groups=8,
+    )
+    StableDiffusionPipeline(
+        unet=unet,
+        vae=vae,
+        text_encoder=CLIPTextModel(text),
+        tokenizer=words,
+        scheduler=DDIMScheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    ).save_pretrained(folder)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
-    {"embeddings": embeddings, "llm": llm}[sys.argv[1]](sys.argv[2])
+    {"diffusion": diffusion, "embeddings": embeddings, "llm": llm, "whisper": whisper}[sys.argv[1]](sys.argv[2])
