@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import secrets
 import urllib.parse
 
 import torch
@@ -10,29 +11,34 @@ from diffusers import AutoPipelineForText2Image
 MODEL = os.environ.get("MODEL", "stabilityai/stable-diffusion-xl-base-1.0")
 STORAGE = pathlib.Path(os.environ["PERSISTENT_STORAGE"])
 DOWNLOAD = f"/v2/projects/{os.environ['PROJECT_ID']}/volumes/default/download?file_path="
+MOST_PIXELS = 2048
 
-# In host memory, in half of its size if a GPU is to compute. Runs once; all forked replicas share it.
-has_gpu = bool(os.environ.get("MILLRACE_GPU_MEMORY"))
-painter = AutoPipelineForText2Image.from_pretrained(MODEL, torch_dtype=torch.float16 if has_gpu else torch.float32)
+# In host memory. Runs once; all forked replicas share it.
+painter = AutoPipelineForText2Image.from_pretrained(MODEL, dtype=torch.float16)
 painter.set_progress_bar_config(disable=True)
 
 
 def setup():
     """Runs in each replica before its first call, after the fork: only here may CUDA start."""
-    painter.to("cuda" if has_gpu else "cpu")
+    painter.to("cuda") if torch.cuda.is_available() else painter.to("cpu", torch.float32)
 
 
-def run(prompt: "list[str]", shape="1024x1024", seed: "list[int]" = 0, run_id=()):
+def run(prompt: "list[str]", run_id: "list[str]", shape="1024x1024", seed=None):
     """Each parameter is a list with one item per call; the pictures of a batch have the same shape."""
     width, height = (int(pixels) for pixels in shape[0].split("x"))
-    # A generator for each, so that a picture does not depend on the others of its batch.
-    chances = [torch.Generator().manual_seed(each) for each in seed]
+    if max(width, height) > MOST_PIXELS:
+        raise ValueError(f"a picture has at most {MOST_PIXELS}x{MOST_PIXELS} pixels")
+    # A generator each, so that no picture depends on the others of its batch.
+    seeds = [secrets.randbits(32) if each is None else each for each in seed]
+    chances = [torch.Generator().manual_seed(each) for each in seeds]
     pictures = painter(prompt=prompt, width=width, height=height, generator=chances).images
-    return [kept(picture, f"pictures/{name}.png") for picture, name in zip(pictures, run_id)]
+    names = [f"pictures/{each}.png" for each in run_id]
+    for picture, name in zip(pictures, names):
+        (STORAGE / name).parent.mkdir(parents=True, exist_ok=True)
+        picture.save(STORAGE / name)
+    return [{"file": name, "link": link(name), "seed": each} for name, each in zip(names, seeds)]
 
 
-def kept(picture, name: str):
-    path = STORAGE / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(path)
-    return {"file": name, "link": DOWNLOAD + urllib.parse.quote(name)}
+def link(name: str):
+    """Where the management API gives a link that downloads the file, without a token, for an hour."""
+    return DOWNLOAD + urllib.parse.quote(name)

@@ -1,5 +1,7 @@
 """Tiny models with random weights, saved as those of the real ones are: `python weights.py NAME FOLDER`."""
 
+import json
+import pathlib
 import sys
 import tempfile
 
@@ -18,6 +20,9 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
+    VitsConfig,
+    VitsModel,
+    VitsTokenizer,
     WhisperConfig,
     WhisperFeatureExtractor,
     WhisperForConditionalGeneration,
@@ -167,6 +172,31 @@ def diffusion(folder: str) -> None:
     ).save_pretrained(folder)
 
 
+def voice(folder: str) -> None:
+    letters = "_" + "".join(map(chr, range(32, 127))).lower()
+    with tempfile.TemporaryDirectory() as aside:
+        file = pathlib.Path(aside) / "vocab.json"
+        file.write_text(json.dumps({letter: place for place, letter in enumerate(dict.fromkeys(letters))}))
+        VitsTokenizer(str(file), pad_token="_", phonemize=False).save_pretrained(folder)
+    config = VitsConfig(
+        vocab_size=len(set(letters)),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        ffn_dim=32,
+        flow_size=32,
+        spectrogram_bins=9,
+        prior_encoder_num_flows=2,
+        prior_encoder_num_wavenet_layers=1,
+        posterior_encoder_num_wavenet_layers=1,
+        duration_predictor_num_flows=2,
+        duration_predictor_filter_channels=32,
+        upsample_initial_channel=32,
+        wavenet_dilation_rate=1,
+    )
+    VitsModel(config).save_pretrained(folder)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
-    {"diffusion": diffusion, "embeddings": embeddings, "llm": llm, "whisper": whisper}[sys.argv[1]](sys.argv[2])
+    {"diffusion": diffusion, "embeddings": embeddings, "llm": llm, "voice": voice, "whisper": whisper}[sys.argv[1]](sys.argv[2])
