@@ -1,4 +1,4 @@
-"""Tiny models with random weights, saved as those of the real ones are: `python weights.py NAME FOLDER`."""
+"""Tiny models with random weights, saved as the real ones are: `python weights.py KIND=FOLDER ...`."""
 
 import json
 import pathlib
@@ -197,6 +197,10 @@ def voice(folder: str) -> None:
     VitsModel(config).save_pretrained(folder)
 
 
+KINDS = {"diffusion": diffusion, "embeddings": embeddings, "llm": llm, "voice": voice, "whisper": whisper}
+
 if __name__ == "__main__":
-    torch.manual_seed(0)
-    {"diffusion": diffusion, "embeddings": embeddings, "llm": llm, "voice": voice, "whisper": whisper}[sys.argv[1]](sys.argv[2])
+    for seed, asked in enumerate(sys.argv[1:]):
+        kind, folder = asked.split("=", 1)
+        torch.manual_seed(seed)
+        KINDS[kind](folder)
