@@ -4,6 +4,7 @@ import os
 import pathlib
 import secrets
 import urllib.parse
+from typing import Any
 
 import torch
 from diffusers import AutoPipelineForText2Image
@@ -20,10 +21,20 @@ painter.set_progress_bar_config(disable=True)
 
 def setup():
     """Runs in each replica before its first call, after the fork: only here may CUDA start."""
-    painter.to("cuda") if torch.cuda.is_available() else painter.to("cpu", torch.float32)
+    if torch.cuda.is_available():
+        keep_to_share()
+        painter.to("cuda")
+    else:
+        painter.to("cpu", torch.float32)
 
 
-def run(prompt: "list[str]", run_id: "list[str]", shape="1024x1024", seed=None):
+def keep_to_share():
+    """PyTorch raises an error instead of taking more memory than the replica was granted, with what CUDA takes."""
+    share, total = int(os.environ["MILLRACE_GPU_MEMORY"]), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (share - 500_000_000) / total))
+
+
+def run(prompt: "list[str]", run_id: "list[str]", shape="1024x1024", seed: Any = None):
     """Each parameter is a list with one item per call; the pictures of a batch have the same shape."""
     width, height = (int(pixels) for pixels in shape[0].split("x"))
     if max(width, height) > MOST_PIXELS:

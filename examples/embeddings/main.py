@@ -15,8 +15,16 @@ MODELS = {name: SentenceTransformer(name, device="cpu") for name in NAMES}
 
 def setup():
     """Runs in each replica before its first call, after the fork: only here may CUDA start."""
-    for model in MODELS.values():
-        model.to("cuda" if torch.cuda.is_available() else "cpu")
+    if torch.cuda.is_available():
+        keep_to_share()
+        for model in MODELS.values():
+            model.to("cuda")
+
+
+def keep_to_share():
+    """PyTorch raises an error instead of taking more memory than the replica was granted, with what CUDA takes."""
+    share, total = int(os.environ["MILLRACE_GPU_MEMORY"]), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (share - 500_000_000) / total))
 
 
 def embed(input: list, model=NAMES[0], encoding_format="float"):
@@ -28,9 +36,7 @@ def embed(input: list, model=NAMES[0], encoding_format="float"):
     calls = [[texts] if isinstance(texts, str) else texts for texts in input]
     # All texts of all calls at once.
     vectors = iter(MODELS[name].encode([text for texts in calls for text in texts], batch_size=256))
-    return [
-        answer(name, [shown(next(vectors), shape) for _ in texts]) for texts, shape in zip(calls, encoding_format)
-    ]
+    return [answer(name, [shown(next(vectors), shape) for _ in texts]) for texts, shape in zip(calls, encoding_format)]
 
 
 def shown(vector, encoding_format: str):

@@ -30,8 +30,8 @@ class Decoder:
 
     def __init__(self):
         self.batch = Batch(lm)
-        self.waiting: "list[Answer]" = []
-        self.answers: "list[Answer]" = []  # Each has a row of the batch.
+        self.waiting: list[Answer] = []
+        self.answers: list[Answer] = []  # Each has a row of the batch.
         self.endings: dict = {}
 
     def add(
@@ -88,7 +88,12 @@ class Answer:
         self.token = prompt[-1]  # The last one, which the model has not seen yet.
         self.reason = None
         self.words = DecodeStream(skip_special_tokens=True)
-        self.head = {"id": f"chatcmpl-{id}", "object": "chat.completion.chunk", "created": int(time.time()), "model": model}
+        self.head = {
+            "id": f"chatcmpl-{id}",
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": model,
+        }
         self.role = {"role": "assistant"}
 
     def take(self, token: int):

@@ -21,6 +21,10 @@ PAUSE, LONGEST = 0.7, 30.0  # Seconds of silence that end what you say, and the 
 SYSTEM = {"role": "system", "content": "You talk with somebody. Answer in one or two short sentences."}
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
+if device == "cuda":
+    # PyTorch raises an error instead of taking more memory than the replica was granted, with what CUDA takes.
+    share, total = int(os.environ["MILLRACE_GPU_MEMORY"]), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (share - 500_000_000) / total))
 ears = pipeline("automatic-speech-recognition", model=os.environ.get("EARS", "openai/whisper-base"), device=device)
 mind = pipeline("text-generation", model=os.environ.get("MIND", "Qwen/Qwen2.5-1.5B-Instruct"), device=device)
 voice = pipeline("text-to-speech", model=os.environ.get("VOICE", "facebook/mms-tts-eng"), device=device)
@@ -36,10 +40,9 @@ async def talk(socket):
     """One caller, from the handshake to the close frame."""
     said = []
     with contextlib.suppress(ConnectionClosed):
-        async for words in utterances(socket):
-            if not isinstance(words, str):
-                words = (await work(ears, words))["text"].strip()
-                await socket.send(json.dumps({"you": words}))
+        async for utterance in utterances(socket):
+            words = utterance if isinstance(utterance, str) else (await work(ears, utterance))["text"].strip()
+            await socket.send(json.dumps({"you": words}))
             said = [*said[-20:], {"role": "user", "content": words}]
             answer = (await work(mind, [SYSTEM, *said], max_new_tokens=100))[0]["generated_text"][-1]
             await socket.send(json.dumps({"answer": answer["content"]}))

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+from typing import Any
 
 import av
 import numpy
@@ -19,11 +20,18 @@ whisper = pipeline("automatic-speech-recognition", model=MODEL, device="cpu", dt
 def setup():
     """Runs in each replica before its first call, after the fork: only here may CUDA start."""
     if torch.cuda.is_available():
+        keep_to_share()
         whisper.model.to("cuda")
         whisper.device = torch.device("cuda")
 
 
-def run(file: "list[str]", language=None):
+def keep_to_share():
+    """PyTorch raises an error instead of taking more memory than the replica was granted, with what CUDA takes."""
+    share, total = int(os.environ["MILLRACE_GPU_MEMORY"]), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (share - 500_000_000) / total))
+
+
+def run(file: "list[str]", language: Any = None):
     """Each parameter is a list with one item per call; the calls of a batch are in the same language."""
     sounds = [read(name) for name in file]
     heard = iter(listen([sound for sound in sounds if not isinstance(sound, Exception)], language[0]))
@@ -60,5 +68,7 @@ def listen(sounds: list, language):
         generate_kwargs=options,
     )
     for each in heard:
-        parts = [{"from": part["timestamp"][0], "to": part["timestamp"][1], "text": part["text"]} for part in each["chunks"]]
+        parts = [
+            {"from": part["timestamp"][0], "to": part["timestamp"][1], "text": part["text"]} for part in each["chunks"]
+        ]
         yield {"text": each["text"].strip(), "parts": parts}

@@ -149,7 +149,7 @@ describe("the examples with models", () => {
 
   verifies(["examples.models", "docs.blocks"], "voice answers what is typed and what is said", async (context) => {
     const [typed = ""] = await readme("voice", context);
-    expect(typed).toMatch(/^\{"answer": /);
+    expect(typed).toMatch(/^\{"you": "What is a millrace\?"\}\n\{"answer": /);
     const socket = new WebSocket(service().url("voice", "").replace(/^http/, "ws"), {
       headers: { authorization: `Bearer ${service().service.owner.token}` },
     });

@@ -1,4 +1,4 @@
-"""Stands in for vLLM: the options of `vllm serve` that the example uses, and its routes. The model says what it hears."""
+"""Stands in for vLLM, with the options of `vllm serve` that the example uses and its routes. It says what it hears."""
 
 import argparse
 import json

@@ -6,10 +6,10 @@ import sys
 import tempfile
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     BertConfig,
     BertModel,
