@@ -3,7 +3,15 @@ import path from "node:path";
 import type { TestContext } from "vitest";
 import { REPOSITORY } from "../support/source-files.ts";
 
-const MODULES = ["accelerate", "av", "diffusers", "sentence_transformers", "torch", "transformers", "websockets"];
+const MODULES = [
+  "accelerate",
+  "av",
+  "diffusers",
+  "sentence_transformers",
+  "torch",
+  "transformers",
+  "websockets",
+];
 const WEIGHTS = path.join(REPOSITORY, "test/examples/weights.py");
 const CACHED = ".cache/models/bin/python";
 
@@ -29,7 +37,8 @@ function lackOf(python: string): string[] {
 export function skipWithoutModels(context: TestContext): void {
   if (modelPython !== null) return;
   const given = process.env["MILLRACE_TEST_PYTHON"];
-  const lack = given === undefined ? "no Python here has the libraries" : `${given} lacks ${lackOf(given).join(", ")}`;
+  const lack =
+    given === undefined ? "no Python here has the libraries" : `${given} lacks ${lackOf(given).join(", ")}`;
   const folder = path.dirname(path.dirname(CACHED));
   const help = `python3 -m venv ${folder} && ${folder}/bin/pip install -r test/examples/requirements.txt`;
   process.stderr.write(`\nNOT TESTED: ${context.task.name}: ${lack}. Install them (about 6 GB): ${help}\n`);

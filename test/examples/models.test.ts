@@ -17,7 +17,11 @@ const MODELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   embeddings: { "BAAI/bge-small-en-v1.5": "embeddings", "BAAI/bge-m3": "embeddings" },
   whisper: { "openai/whisper-large-v3-turbo": "whisper" },
   diffusion: { "stabilityai/stable-diffusion-xl-base-1.0": "diffusion" },
-  voice: { "openai/whisper-base": "whisper", "Qwen/Qwen2.5-1.5B-Instruct": "llm", "facebook/mms-tts-eng": "voice" },
+  voice: {
+    "openai/whisper-base": "whisper",
+    "Qwen/Qwen2.5-1.5B-Instruct": "llm",
+    "facebook/mms-tts-eng": "voice",
+  },
 };
 
 const service = sharedService({}, modelPython === null ? {} : { python: modelPython });
@@ -33,7 +37,11 @@ afterAll(() => {
 });
 
 /** Does what the README says, with weights made here; gives what its commands printed after the deploy. */
-async function readme(name: string, context: TestContext, change?: (command: string) => string): Promise<string[]> {
+async function readme(
+  name: string,
+  context: TestContext,
+  change?: (command: string) => string,
+): Promise<string[]> {
   skipWithoutModels(context);
   const folder = home.withoutPackages(name);
   const kinds = Object.entries(MODELS[name] ?? {});
@@ -46,7 +54,11 @@ async function readme(name: string, context: TestContext, change?: (command: str
 /** OpenAI's own client, for an address below an app. */
 function openai(below: string): OpenAI {
   const { apiUrl, owner } = service().service;
-  return new OpenAI({ baseURL: `${apiUrl}/v4/${owner.projectId}/${below}`, apiKey: owner.token, maxRetries: 0 });
+  return new OpenAI({
+    baseURL: `${apiUrl}/v4/${owner.projectId}/${below}`,
+    apiKey: owner.token,
+    maxRetries: 0,
+  });
 }
 
 describe("the examples with models", () => {
@@ -77,7 +89,10 @@ describe("the examples with models", () => {
       const places = Array.from({ length: 24 }, (_, place) => place % 6);
       expect(await Promise.all(places.map(ask))).toEqual(places.map((place) => alone[place]));
       const whole = await service().call("llm", { messages: [] }, { functionName: "chat" });
-      expect([whole.status, whole.json.message]).toEqual([500, expect.stringContaining('send "stream": true')]);
+      expect([whole.status, whole.json.message]).toEqual([
+        500,
+        expect.stringContaining('send "stream": true'),
+      ]);
     },
   );
 
@@ -86,7 +101,9 @@ describe("the examples with models", () => {
     "embeddings gives many callers at once what it would give one alone",
     async (context) => {
       const printed = await readme("embeddings", context);
-      const dimensions = printed.map((text) => (JSON.parse(text) as Embeddings).data.map((each) => each.embedding.length));
+      const dimensions = printed.map((text) =>
+        (JSON.parse(text) as Embeddings).data.map((each) => each.embedding.length),
+      );
       expect(dimensions).toEqual([[32], [32, 32]]);
       const models = Object.keys(MODELS["embeddings"] ?? {});
       const ask = async (place: number): Promise<number[][]> => {
@@ -100,8 +117,15 @@ describe("the examples with models", () => {
       const places = Array.from({ length: 60 }, (_, place) => place % 6);
       const together = await Promise.all(places.map(ask));
       for (const [at, place] of places.entries()) expectClose(together[at], alone[place]);
-      const wrong = await service().call("embeddings", { input: "x", model: "other" }, { functionName: "embed" });
-      expect([wrong.status, wrong.json.message]).toEqual([500, expect.stringContaining("there is no model other")]);
+      const wrong = await service().call(
+        "embeddings",
+        { input: "x", model: "other" },
+        { functionName: "embed" },
+      );
+      expect([wrong.status, wrong.json.message]).toEqual([
+        500,
+        expect.stringContaining("there is no model other"),
+      ]);
     },
   );
 
@@ -147,23 +171,29 @@ describe("the examples with models", () => {
     },
   );
 
-  verifies(["examples.models", "docs.blocks"], "voice answers what is typed and what is said", async (context) => {
-    const [typed = ""] = await readme("voice", context);
-    expect(typed).toMatch(/^\{"you": "What is a millrace\?"\}\n\{"answer": /);
-    const socket = new WebSocket(service().url("voice", "").replace(/^http/, "ws"), {
-      headers: { authorization: `Bearer ${service().service.owner.token}` },
-    });
-    await once(socket, "open");
-    const messages: (string | Buffer)[] = [];
-    socket.on("message", (data: Buffer, isBinary) => messages.push(isBinary ? data : data.toString()));
-    // Without the header of the file. A second of silence ends it.
-    for (const sound of [wave(1, 16_000).subarray(44), Buffer.alloc(32_000)]) socket.send(sound);
-    while (!Buffer.isBuffer(messages.at(-1))) await once(socket, "message");
-    const kinds = messages.map((message) => (Buffer.isBuffer(message) ? "sound" : Object.keys(JSON.parse(message))[0]));
-    expect(kinds).toEqual(["you", "answer", "rate", "sound"]);
-    socket.close();
-    await once(socket, "close");
-  });
+  verifies(
+    ["examples.models", "docs.blocks"],
+    "voice answers what is typed and what is said",
+    async (context) => {
+      const [typed = ""] = await readme("voice", context);
+      expect(typed).toMatch(/^\{"you": "What is a millrace\?"\}\n\{"answer": /);
+      const socket = new WebSocket(service().url("voice", "").replace(/^http/, "ws"), {
+        headers: { authorization: `Bearer ${service().service.owner.token}` },
+      });
+      await once(socket, "open");
+      const messages: (string | Buffer)[] = [];
+      socket.on("message", (data: Buffer, isBinary) => messages.push(isBinary ? data : data.toString()));
+      // Without the header of the file. A second of silence ends it.
+      for (const sound of [wave(1, 16_000).subarray(44), Buffer.alloc(32_000)]) socket.send(sound);
+      while (!Buffer.isBuffer(messages.at(-1))) await once(socket, "message");
+      const kinds = messages.map((message) =>
+        Buffer.isBuffer(message) ? "sound" : Object.keys(JSON.parse(message))[0],
+      );
+      expect(kinds).toEqual(["you", "answer", "rate", "sound"]);
+      socket.close();
+      await once(socket, "close");
+    },
+  );
 });
 
 type Embeddings = { readonly data: readonly { readonly embedding: readonly number[] }[] };

@@ -1,11 +1,15 @@
+import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, vi } from "vitest";
+import { scratchDirectory } from "../support/command-line.ts";
 import { ReaderHome } from "../support/example-folders.ts";
 import { sharedService } from "../support/shared-service.ts";
 import { REPOSITORY } from "../support/source-files.ts";
+import { wheelsOf } from "../support/wheels.ts";
 import { verifies } from "../verifies.ts";
 
 /** As much of PyTorch as tells the size of the GPUs. */
@@ -56,7 +60,11 @@ verifies(
     const client = new OpenAI({ baseURL, apiKey: owner.token, maxRetries: 0 });
     const asked = { model: "Qwen/Qwen3-8B", messages: [{ role: "user" as const, content: QUESTION }] };
     let text = "";
-    for await (const chunk of await client.chat.completions.create({ ...asked, max_tokens: 2, stream: true })) {
+    for await (const chunk of await client.chat.completions.create({
+      ...asked,
+      max_tokens: 2,
+      stream: true,
+    })) {
       text += chunk.choices[0]?.delta.content ?? "";
     }
     expect(text).toBe("What is");
@@ -77,8 +85,7 @@ verifies("examples.models", "vllm serves another model with the whole GPU, or wi
   const started = async (hardware: string, name: string): Promise<string> => {
     const folder = home.withoutPackages("vllm", { "torch.py": TORCH });
     const toml = path.join(folder, "millrace.toml");
-    const runtime =
-      '[runtime.custom]\nentrypoint = ["python", "main.py"]\nreadycheck_endpoint = "/health"\n';
+    const runtime = '[runtime.custom]\nentrypoint = ["python", "main.py"]\nreadycheck_endpoint = "/health"\n';
     writeFileSync(toml, `[deployment]\nname = "${name}"\n${hardware}${runtime}`);
     await service().service.install(folder);
     const { json } = await service().call(name, "", { functionName: "v1/models", method: "GET" });
@@ -89,4 +96,34 @@ verifies("examples.models", "vllm serves another model with the whole GPU, or wi
   expect(await started('[hardware]\ncompute = "ANY"\n', "whole")).toMatch(
     / --gpu-memory-utilization 0\.900 --tensor-parallel-size 1$/,
   );
+});
+
+const PYTHON = `
+import sys
+from openai import OpenAI
+
+client = OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0)
+model = client.models.list().data[0].id
+said = {"model": model, "messages": [{"role": "user", "content": "What is a millrace?"}]}
+whole = client.chat.completions.create(**said)
+chunks = list(client.chat.completions.create(**said, stream=True))
+print(whole.choices[0].message.content, whole.usage.total_tokens)
+print("".join(chunk.choices[0].delta.content or "" for chunk in chunks))
+`;
+
+verifies("examples.models", "vllm serves the Python client of OpenAI as well", async (context) => {
+  const wheels = await wheelsOf("openai");
+  context.skip(wheels === null, "NOT TESTED: the Python package openai cannot be had here");
+  const folder = scratchDirectory();
+  const python = path.join(folder, "bin", "python");
+  const run = promisify(execFile);
+  await run("python3", ["-m", "venv", folder]);
+  const install = ["-m", "pip", "install", "--quiet", "--no-index", "--find-links", String(wheels), "openai"];
+  await run(python, install);
+  const { apiUrl, owner } = service().service;
+  home.withoutPackages("vllm", { "torch.py": TORCH });
+  await service().service.install(path.join(home.folder, "examples/vllm"));
+  const args = ["-c", PYTHON, `${apiUrl}/v4/${owner.projectId}/vllm/v1`, owner.token];
+  const { stdout } = await run(python, args);
+  expect(stdout).toBe(`${QUESTION} 8\n${QUESTION}\n`);
 });

@@ -48,8 +48,6 @@ export const TOOLS = {
     "cli.docs": "docs/cli.md names every command and option.",
   }),
   ...section("README.md: Deploy your own app", {
-    "examples.openai":
-      "The chat examples serve OpenAI's own clients: models, tools, and the usage of a stream.",
     "examples.models":
       "The examples with models do what their READMEs say, with weights of the same kind as the real ones.",
     "examples.work":
