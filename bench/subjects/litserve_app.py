@@ -12,14 +12,16 @@ import time
 from typing import Any, List
 
 import litserve
+from fastapi import Request
 
 
 class Batched(litserve.LitAPI):
     def setup(self, device: str) -> None:
         pass
 
-    def decode_request(self, request: Any, **_: Any) -> int:
-        return request["n"]
+    def decode_request(self, request: Request, **_: Any) -> int:
+        fields: Any = request  # The body, for all that its type says.
+        return fields["n"]
 
     def batch(self, inputs: List[int]) -> List[int]:
         return inputs
@@ -36,7 +38,9 @@ class Batched(litserve.LitAPI):
 
 
 def end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not `sys.stdin`: its lock would be held in each process that the server forks.
+    while os.read(0, 4096):
+        pass
     os._exit(0)
 
 
