@@ -1,14 +1,13 @@
 /** A policy that does not learn: so many calls at most, and how long the first of them waits for others. */
 export type BatchSetting = { readonly size: number; readonly waitMs: number };
 
-const cross = (sizes: readonly number[], waitsMs: readonly number[]): BatchSetting[] =>
-  sizes.flatMap((size) => waitsMs.map((waitMs) => ({ size, waitMs })));
+/** Each size with each wait. */
+export function cross(sizes: readonly number[], waitsMs: readonly number[]): BatchSetting[] {
+  return sizes.flatMap((size) => waitsMs.map((waitMs) => ({ size, waitMs })));
+}
 
 /** The fixed policies that Millrace's own is held against. */
 export const FIXED_SETTINGS = cross([8, 16, 32, 48, 64], [0, 2, 5, 10]);
-
-/** Among these each peer may choose. */
-export const PEER_SETTINGS = cross([16, 32, 64], [1, 5, 20]);
 
 /** The function that the benchmark's app has for a fixed policy. */
 export function fixedFunction({ size, waitMs }: BatchSetting): string {

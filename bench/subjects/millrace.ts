@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { askMemory, startChild, withOpenFiles } from "../processes.ts";
 
 const APPS = join(import.meta.dirname, "../apps");
@@ -26,6 +27,8 @@ export type MillraceOptions = {
   readonly profileDir?: string | undefined;
   /** It can be asked for its memory. */
   readonly mayCollect?: boolean;
+  /** A module that changes how it works, loaded before its own. */
+  readonly preload?: string | undefined;
 };
 
 /**
@@ -35,11 +38,12 @@ export type MillraceOptions = {
 export async function startMillrace(
   dataDir: string,
   apps: readonly string[],
-  { maxConnections, databaseUrl, isolation, profileDir, mayCollect = false }: MillraceOptions = {},
+  { maxConnections, databaseUrl, isolation, profileDir, mayCollect = false, preload }: MillraceOptions = {},
 ): Promise<MillraceRunning> {
   const args = [
     ...(mayCollect ? ["--expose-gc"] : []),
     ...(profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`]),
+    ...(preload === undefined ? [] : [`--import=${pathToFileURL(preload)}`]),
     join(import.meta.dirname, "millrace-child.ts"),
     ...(maxConnections === undefined ? [] : [`--max-connections=${maxConnections}`]),
     ...(typeof databaseUrl === "string" ? [`--database-url=${databaseUrl}`] : []),

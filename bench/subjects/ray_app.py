@@ -1,6 +1,7 @@
 """The peer: a batched function on Ray Serve. `ray_app.py DIR SIZE WAIT_MS VARIANT` serves it with one replica.
 
-Variants: `loop` sleeps in the event loop, `thread` in a thread, so that calls are collected meanwhile.
+Variants: `loop` sleeps in the event loop, `thread` in a thread, so that calls are collected meanwhile; `optimized` is that
+with the settings that Ray Serve has for throughput.
 """
 
 import asyncio
@@ -13,12 +14,15 @@ import threading
 import time
 from typing import List
 
+_, folder, size, wait_ms, variant = sys.argv
+if variant == "optimized":
+    # Read when Ray Serve is imported. Callers would reach replicas on ports of their own; they come through the proxy.
+    os.environ.update(RAY_SERVE_THROUGHPUT_OPTIMIZED="1", RAY_SERVE_ENABLE_DIRECT_INGRESS="0")
+
 import ray
 from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-
-_, folder, size, wait_ms, variant = sys.argv
 
 
 def sleep(items: int) -> None:
@@ -29,10 +33,10 @@ def sleep(items: int) -> None:
 class Batched:
     @serve.batch(max_batch_size=int(size), batch_wait_timeout_s=float(wait_ms) / 1000)
     async def work(self, n: List[int]) -> List[int]:
-        if variant == "thread":
-            await asyncio.to_thread(sleep, len(n))
-        else:
+        if variant == "loop":
             sleep(len(n))
+        else:
+            await asyncio.to_thread(sleep, len(n))
         return n
 
     async def __call__(self, request: Request) -> JSONResponse:

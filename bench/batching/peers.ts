@@ -1,0 +1,143 @@
+import { access } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Child, runTool, startChild } from "../processes.ts";
+import { makeScratchDir } from "../scratch.ts";
+import { type Running, Skipped } from "../subject.ts";
+import { type BatchSetting, cross } from "./settings.ts";
+
+export const PEER_IDS = ["ray", "litserve", "bentoml"] as const;
+export type PeerId = (typeof PEER_IDS)[number];
+
+/** One way to run a peer. */
+export type PeerWay = BatchSetting & { readonly variant: string };
+
+/** A server of batched functions that ours is compared with. */
+export type Peer = {
+  readonly id: PeerId;
+  readonly name: string;
+  readonly variants: readonly string[];
+  readonly settings: readonly BatchSetting[];
+  readonly body: string;
+  readonly expects: string;
+  readonly start: (way: PeerWay) => Promise<Running>;
+};
+
+const VENV = join(import.meta.dirname, "../../.cache/bench-peers");
+const PYTHON = join(VENV, "bin/python");
+const SUBJECTS = join(import.meta.dirname, "../subjects");
+const PACKAGES: Readonly<Record<PeerId, string>> = {
+  ray: "ray[serve]",
+  litserve: "litserve",
+  bentoml: "bentoml",
+};
+const READY_WITHIN_MS = 60_000;
+const POLL_MS = 100;
+
+export const PEERS: readonly Peer[] = [
+  {
+    id: "ray",
+    name: "Ray Serve",
+    variants: ["thread", "loop", "optimized"],
+    settings: cross([16, 32, 64], [1, 5, 20]),
+    body: '{"n":3}',
+    expects: '{"result":3}',
+    start: async ({ size, waitMs, variant }) => {
+      const script = join(SUBJECTS, "ray_app.py");
+      return await announced(startChild(PYTHON, [script, makeScratchDir(), `${size}`, `${waitMs}`, variant]));
+    },
+  },
+  {
+    id: "litserve",
+    name: "LitServe",
+    variants: ["queue", "fast"],
+    settings: cross([16, 32, 64], [1, 5, 20]),
+    body: '{"n":3}',
+    expects: '{"result":3}',
+    start: async ({ size, waitMs, variant }) =>
+      await announced(
+        startChild(PYTHON, [join(SUBJECTS, "litserve_app.py"), `${size}`, `${waitMs}`, variant]),
+      ),
+  },
+  {
+    id: "bentoml",
+    name: "BentoML",
+    variants: [""],
+    // It is told a latency instead, and waits as long as it thinks best.
+    settings: cross([16, 32, 64], [100, 1000, 60_000]),
+    body: '{"n":[3]}',
+    expects: "[3]",
+    start: startBento,
+  },
+];
+
+/** Which version of a peer is installed; throws `Skipped`, with the commands that install it, if none is. */
+export async function versionOf({ id, name }: Peer): Promise<string> {
+  const [packageName = ""] = PACKAGES[id].split("[");
+  try {
+    await access(PYTHON);
+    const code = `from importlib.metadata import version; print(version("${packageName}"))`;
+    return `${name} ${await runTool(PYTHON, ["-c", code])}`;
+  } catch (error) {
+    throw new Skipped(`it is not installed: ${INSTALL}`, { cause: error });
+  }
+}
+
+const INSTALL = `python3 -m venv .cache/bench-peers && .cache/bench-peers/bin/pip install ${Object.values(
+  PACKAGES,
+)
+  .map((name) => `'${name}'`)
+  .join(" ")}`;
+
+/** A server that says where it listens when it is ready. */
+async function announced(child: Child): Promise<Running> {
+  const { url } = JSON.parse(await child.nextLine()) as { url: string };
+  return { url, headers: {}, pid: child.pid, stop: child.stop };
+}
+
+async function startBento({ size, waitMs }: PeerWay): Promise<Running> {
+  const port = await freePort();
+  const variables = {
+    BENTOML_HOME: makeScratchDir(),
+    BENTOML_DO_NOT_TRACK: "True",
+    BENCH_SIZE: size,
+    BENCH_WAIT_MS: waitMs,
+  };
+  const child = startChild("env", [
+    ...Object.entries(variables).map(([name, value]) => `${name}=${value}`),
+    ...[PYTHON, "-m", "bentoml", "serve", "bentoml_app:Batched", "--working-dir", SUBJECTS],
+    ...["--host", "127.0.0.1", "--port", `${port}`],
+  ]);
+  // What it says on stdout must be read; its end is what counts.
+  const ended = (async () => {
+    for (;;) await child.nextLine();
+  })();
+  const isUp = async () => {
+    const deadline = performance.now() + READY_WITHIN_MS;
+    while (performance.now() < deadline) {
+      if (await isReady(`http://127.0.0.1:${port}/readyz`)) return;
+      await pause(POLL_MS);
+    }
+    throw new Error("it is not ready after a minute");
+  };
+  await Promise.race([isUp(), ended]);
+  ended.catch(() => {}); // It is stopped below.
+  return { url: `http://127.0.0.1:${port}/work`, headers: {}, pid: child.pid, stop: child.stop };
+}
+
+async function isReady(url: string): Promise<boolean> {
+  try {
+    return (await fetch(url)).ok;
+  } catch {
+    return false; // It does not listen yet.
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
