@@ -35,7 +35,7 @@ export type BatchingResult = {
  */
 export function* dueTimes(perSecond: number): Generator<number> {
   let state = SEED;
-  for (let dueMs = 0; ; ) {
+  for (let dueMs = 0; ;) {
     // mulberry32
     state = (state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state);

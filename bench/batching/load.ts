@@ -55,7 +55,8 @@ class Load {
       let nextMs = times.next().value as number;
       this.#timer = setInterval(() => {
         const nowMs = this.#nowMs();
-        for (; nextMs <= nowMs && nextMs < this.#toMs; nextMs = times.next().value as number) this.#send(nextMs);
+        for (; nextMs <= nowMs && nextMs < this.#toMs; nextMs = times.next().value as number)
+          this.#send(nextMs);
       }, TICK_MS);
     }
     this.#deadline = setTimeout(() => {
@@ -97,7 +98,8 @@ class Load {
         buffer: Buffer.allocUnsafe(READ_BYTES),
         callback: (count, bytes) => {
           const parsed = parser.feed(bytes, count);
-          if (parsed === "broken") this.#drop(line, "an answer that is no single message with a content-length");
+          if (parsed === "broken")
+            this.#drop(line, "an answer that is no single message with a content-length");
           else if (parsed === "complete") this.#onAnswer(line, parser.status);
           return true;
         },
@@ -126,7 +128,8 @@ class Load {
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (status === 200) {
       if (nowMs >= this.#fromMs && nowMs < this.#toMs) this.#answered += 1;
-      if (line.dueAt >= this.#fromMs && line.dueAt < this.#toMs) this.#latencies.add((nowMs - line.dueAt) * 1000);
+      if (line.dueAt >= this.#fromMs && line.dueAt < this.#toMs)
+        this.#latencies.add((nowMs - line.dueAt) * 1000);
     }
     if (this.#job.arrivals.kind === "closed" && nowMs < this.#toMs) return this.#write(line, this.#nowMs());
     const waiting = this.#unsent.shift();

@@ -20,12 +20,7 @@ const SCALING = "[scaling]\nmin_replicas = 1\nmax_replicas = 1\n";
  */
 export async function startOurs(): Promise<MillraceRunning> {
   const folder = makeScratchDir();
-  const single = app(
-    folder,
-    "single",
-    `${WORK}\n\ndef work(n: int):\n    sleep(1)\n    return n\n`,
-    "",
-  );
+  const single = app(folder, "single", `${WORK}\n\ndef work(n: int):\n    sleep(1)\n    return n\n`, "");
   const names = ["work", ...FIXED_SETTINGS.map(fixedFunction)];
   const functions = names.map(
     (name) => `\n\ndef ${name}(n: "list[int]"):\n    sleep(len(n))\n    return n\n`,
