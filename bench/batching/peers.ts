@@ -22,6 +22,8 @@ export type Peer = {
   readonly body: string;
   readonly expects: string;
   readonly start: (way: PeerWay) => Promise<Running>;
+  /** Gives a server another setting; absent if it has to be started again. */
+  readonly change?: (server: Running, setting: BatchSetting) => Promise<void>;
 };
 
 const VENV = join(import.meta.dirname, "../../.cache/bench-peers");
@@ -46,6 +48,11 @@ export const PEERS: readonly Peer[] = [
     start: async ({ size, waitMs, variant }) => {
       const script = join(SUBJECTS, "ray_app.py");
       return await announced(startChild(PYTHON, [script, makeScratchDir(), `${size}`, `${waitMs}`, variant]));
+    },
+    change: async ({ url }, { size, waitMs }) => {
+      const body = JSON.stringify({ size, wait_ms: waitMs });
+      const { status } = await fetch(url, { method: "POST", body });
+      if (status !== 200) throw new Error(`Ray Serve answered other settings with ${status}`);
     },
   },
   {

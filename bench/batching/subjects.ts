@@ -72,48 +72,59 @@ export async function peerSubject(
   }
 }
 
+type Rated = { readonly way: PeerWay; readonly callsPerSecond: number };
+
 /** First the variant, with one setting, then the setting. */
 async function bestWay(peer: Peer, load: BatchingLoad, measureMs: number): Promise<PeerWay> {
-  const middle = peer.settings[Math.floor(peer.settings.length / 2)];
+  const { variants, settings, name } = peer;
+  const middle = settings[Math.floor(settings.length / 2)];
   if (!middle) throw new Error("a peer has no setting");
-  const rated: { way: PeerWay; callsPerSecond: number }[] = [];
-  const rate = async (way: PeerWay): Promise<void> => {
-    progress(`${peer.name}: trying ${wayText(way)}`);
-    const callsPerSecond = await tried(peer, way, load, measureMs);
-    if (callsPerSecond !== null) rated.push({ way, callsPerSecond });
-  };
-  for (const variant of peer.variants) await rate({ ...middle, variant });
-  const { variant } = bestOf(rated, peer.name);
-  for (const setting of peer.settings) if (setting !== middle) await rate({ ...setting, variant });
-  return bestOf(rated, peer.name);
+  const first: Rated[] = [];
+  for (const variant of variants) first.push(...(await rate(peer, variant, [middle], load, measureMs)));
+  const { variant } = bestOf(first, name);
+  return bestOf(await rate(peer, variant, settings, load, measureMs), name);
 }
 
-/** Calls per second; null if it does not answer all. */
-async function tried(
-  { start, body, expects }: Peer,
-  way: PeerWay,
+/** The settings with which it answers all calls, and how many per second. */
+async function rate(
+  peer: Peer,
+  variant: string,
+  settings: readonly BatchSetting[],
   load: BatchingLoad,
   measureMs: number,
-): Promise<number | null> {
-  const server = await start(way);
-  try {
-    await checkAnswer(server, body, expects);
-    const arrivals: Arrivals = { kind: "closed", connections: CONNECTIONS };
-    const result = await load.measure(server, body, { arrivals, leadInMs: measureMs, measureMs });
-    return problemOf(result) === null ? result.callsPerSecond : null;
-  } finally {
-    await server.stop();
+): Promise<Rated[]> {
+  const rated: Rated[] = [];
+  let server: Running | null = null;
+  for (const setting of settings) {
+    const way = { ...setting, variant };
+    progress(`${peer.name}: trying ${wayText(way)}`);
+    try {
+      if (server && peer.change) {
+        await peer.change(server, setting);
+      } else {
+        await server?.stop();
+        server = await peer.start(way);
+      }
+      await checkAnswer(server, peer.body, peer.expects);
+      const arrivals: Arrivals = { kind: "closed", connections: CONNECTIONS };
+      const result = await load.measure(server, peer.body, { arrivals, leadInMs: measureMs, measureMs });
+      const problem = problemOf(result);
+      if (problem !== null) throw new Error(problem);
+      rated.push({ way, callsPerSecond: result.callsPerSecond });
+    } catch (error) {
+      // Another setting may do better.
+      progress(`${peer.name}, ${wayText(way)}: ${(error as Error).message}`);
+    }
   }
+  await server?.stop();
+  return rated;
 }
 
 /** Within that of the most calls per second, a shorter wait counts more. */
 const HARDLY_LESS = 0.98;
 
 /** The way that answers most calls; of those that hardly differ, the one that waits least. */
-export function bestOf(
-  rated: readonly { readonly way: PeerWay; readonly callsPerSecond: number }[],
-  name: string,
-): PeerWay {
+export function bestOf(rated: readonly Rated[], name: string): PeerWay {
   const most = Math.max(...rated.map(({ callsPerSecond }) => callsPerSecond));
   const [best] = rated
     .filter(({ callsPerSecond }) => callsPerSecond >= most * HARDLY_LESS)

@@ -1,4 +1,5 @@
-"""The peer: a batched function on Ray Serve. `ray_app.py DIR SIZE WAIT_MS VARIANT` serves it with one replica.
+"""The peer: a batched function on Ray Serve. `ray_app.py DIR SIZE WAIT_MS VARIANT` serves it with one replica, which also
+takes other settings in place of a call.
 
 Variants: `loop` sleeps in the event loop, `thread` in a thread, so that calls are collected meanwhile; `optimized` is that
 with the settings that Ray Serve has for throughput.
@@ -41,6 +42,10 @@ class Batched:
 
     async def __call__(self, request: Request) -> JSONResponse:
         fields = await request.json()
+        if "size" in fields:
+            self.work.set_max_batch_size(fields["size"])  # type: ignore[attr-defined]
+            self.work.set_batch_wait_timeout_s(fields["wait_ms"] / 1000)  # type: ignore[attr-defined]
+            return JSONResponse({})
         return JSONResponse({"result": await self.work(fields["n"])})
 
 
