@@ -1,7 +1,5 @@
 import { access } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { type Child, runTool, startChild } from "../processes.ts";
 import { makeScratchDir } from "../scratch.ts";
 import { type Running, Skipped } from "../subject.ts";
@@ -34,8 +32,6 @@ const PACKAGES: Readonly<Record<PeerId, string>> = {
   litserve: "litserve",
   bentoml: "bentoml",
 };
-const READY_WITHIN_MS = 60_000;
-const POLL_MS = 100;
 
 export const PEERS: readonly Peer[] = [
   {
@@ -75,7 +71,10 @@ export const PEERS: readonly Peer[] = [
     settings: cross([16, 32, 64], [100, 1000, 60_000]),
     body: '{"n":[3]}',
     expects: "[3]",
-    start: startBento,
+    start: async ({ size, waitMs }) => {
+      const script = join(SUBJECTS, "bentoml_app.py");
+      return await announced(startChild(PYTHON, [script, makeScratchDir(), `${size}`, `${waitMs}`]));
+    },
   },
 ];
 
@@ -101,50 +100,4 @@ const INSTALL = `python3 -m venv .cache/bench-peers && .cache/bench-peers/bin/pi
 async function announced(child: Child): Promise<Running> {
   const { url } = JSON.parse(await child.nextLine()) as { url: string };
   return { url, headers: {}, pid: child.pid, stop: child.stop };
-}
-
-async function startBento({ size, waitMs }: PeerWay): Promise<Running> {
-  const port = await freePort();
-  const variables = {
-    BENTOML_HOME: makeScratchDir(),
-    BENTOML_DO_NOT_TRACK: "True",
-    BENCH_SIZE: size,
-    BENCH_WAIT_MS: waitMs,
-  };
-  const child = startChild("env", [
-    ...Object.entries(variables).map(([name, value]) => `${name}=${value}`),
-    ...[PYTHON, "-m", "bentoml", "serve", "bentoml_app:Batched", "--working-dir", SUBJECTS],
-    ...["--host", "127.0.0.1", "--port", `${port}`],
-  ]);
-  // What it says on stdout must be read; its end is what counts.
-  const ended = (async () => {
-    for (;;) await child.nextLine();
-  })();
-  const isUp = async () => {
-    const deadline = performance.now() + READY_WITHIN_MS;
-    while (performance.now() < deadline) {
-      if (await isReady(`http://127.0.0.1:${port}/readyz`)) return;
-      await pause(POLL_MS);
-    }
-    throw new Error("it is not ready after a minute");
-  };
-  await Promise.race([isUp(), ended]);
-  ended.catch(() => {}); // It is stopped below.
-  return { url: `http://127.0.0.1:${port}/work`, headers: {}, pid: child.pid, stop: child.stop };
-}
-
-async function isReady(url: string): Promise<boolean> {
-  try {
-    return (await fetch(url)).ok;
-  } catch {
-    return false; // It does not listen yet.
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
