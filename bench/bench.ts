@@ -52,14 +52,15 @@ const USAGE = `usage: npm run bench sync|server|cluster|seats|batching|cold|stre
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
   memory        what the service and its apps hold, idle and after a load; takes four minutes, without options but --json
-  gpu           decoders as 256 streams and first tokens beside their bare loop, starts beside a bare context; needs an
-                NVIDIA GPU and PyTorch in python3
+  gpu           decoders as 256 streams and first tokens beside their bare loop, starts beside a bare context, batches
+                beside their bare loop; needs an NVIDIA GPU and PyTorch in python3
   --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; batching 9, 1; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5; gpu 3, 1)
   --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster, seats and batching 1, quick 0.7)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      may be repeated; stream: ${PART_IDS.join(", ")}; batching: ${BATCHING_PART_IDS.join(", ")}; gpu: ${GPU_PART_IDS.join(", ")}
   --plots DIR   batching only: writes plots of calls per second and p95 against the load
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
+  --tiny        gpu only, parts embeddings and stepper: with models that need no GPU, to try that the bench works
   --quick       a short look; read nothing into small differences
   --json        one JSON document on stdout`;
 
@@ -94,6 +95,7 @@ async function main(): Promise<boolean> {
       part: { type: "string", multiple: true },
       profile: { type: "string" },
       plots: { type: "string" },
+      tiny: { type: "boolean", default: false },
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
     },
@@ -128,6 +130,7 @@ async function main(): Promise<boolean> {
     (values.part ?? []).every((part) => known.includes(part)) &&
     (isLong || values.profile === undefined) &&
     (isBatching || values.plots === undefined) &&
+    (!values.tiny || (isGpu && gpuParts.every((part) => part === "embeddings" || part === "stepper"))) &&
     (isAsync || values.database === undefined);
   if (isSound && isSync) {
     const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
@@ -144,7 +147,7 @@ async function main(): Promise<boolean> {
     const settings = { parts: batchingParts, rounds, measureMs, warmUpMs: values.quick ? 300 : 1000 };
     return batching(settings, values.plots, values.json);
   }
-  if (isSound && isGpu) return gpu(gpuParts, rounds, measureMs, values.json);
+  if (isSound && isGpu) return gpu(gpuParts, rounds, measureMs, values.tiny, values.json);
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
   if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);
   if (isSound && isStream) {
@@ -263,10 +266,11 @@ async function gpu(
   parts: readonly GpuPartId[],
   rounds: number,
   measureMs: number,
+  isTiny: boolean,
   asJson: boolean,
 ): Promise<boolean> {
   const machine = await describeMachine();
-  const figures = await measureGpu(parts, rounds, measureMs);
+  const figures = await measureGpu(parts, rounds, measureMs, isTiny);
   const verdicts = judgeGpu(figures);
   print(asJson ? JSON.stringify({ machine, figures, verdicts }) : gpuText(machine, figures, verdicts));
   return figures.problem === null && noneMissed(verdicts);

@@ -19,7 +19,7 @@ class Batched:
     # It predicts how long a batch takes, and refuses calls that would take longer than the latency.
     @bentoml.api(
         batchable=True,
-        max_batch_size=int(os.environ.get("BENCH_SIZE", "1")),
+        max_batch_size=int(os.environ.get("BENCH_SIZE", "2")),
         max_latency_ms=int(os.environ.get("BENCH_LATENCY_MS", "1000")),
     )
     def work(self, n: List[int]) -> List[int]:
