@@ -171,7 +171,7 @@ def since(started: float) -> float:
 
 def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], str, bytes]:
     """The function, its arguments and the run's id; or None for the function, and the payload of a FAILED frame."""
-    name, run_id, body = frames.split_call(payload)
+    name, (run_id, _, _, body) = frames.split_call(payload)
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'

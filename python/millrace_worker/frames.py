@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from typing import NamedTuple
 
 HEAD = struct.Struct("<IIB")
 HEAD_BYTES = HEAD.size
 
 # The wire, to the replica.
-CALL = 1  # u8 length of the function's name, 36 bytes run id, the name, the arguments as JSON
+CALL = 1  # u8 length of the function's name, u8 attempt, u32 limit, 36 bytes run id, the name, the arguments as JSON
+BATCH = 10  # u8 length of the name, u16 calls, the name; of each call: attempt, limit, run id, u32 length, arguments
 # The wire, from the replica.
 HELLO = 2  # JSON: Python's version, pid, functions, milliseconds of setup()
 INIT_FAILED = 3  # JSON: message, traceback
@@ -39,6 +41,12 @@ RESULT_HEAD = struct.Struct("<dH")
 MILLISECONDS = struct.Struct("<d")
 COUNT = struct.Struct("<I")
 RUN_ID_BYTES = 36
+#: The length of a CALL's name, its attempt, its limit in milliseconds (0: none), its run.
+CALL_HEAD = struct.Struct("<BBI36s")
+#: The length of a BATCH's name, and how many calls it has.
+BATCH_HEAD = struct.Struct("<BH")
+#: Of each of them: attempt, limit, run, length of its arguments.
+MEMBER_HEAD = struct.Struct("<BI36sI")
 
 RECEIVE_BYTES = 256 * 1024
 
@@ -77,12 +85,37 @@ class FrameReader:
         return frames
 
 
-def split_call(payload: bytes) -> tuple[str, str, bytes]:
-    """A CALL's function name, run id and arguments."""
-    name_end = 1 + RUN_ID_BYTES + payload[0]
-    run_id = payload[1 : 1 + RUN_ID_BYTES].decode("ascii")
-    name = payload[1 + RUN_ID_BYTES : name_end].decode("ascii")
-    return name, run_id, payload[name_end:]
+class Given(NamedTuple):
+    """A call as the service hands it over."""
+
+    run_id: str
+    attempt: int
+    #: How long the service waits for it, in milliseconds; 0: without a limit.
+    limit_ms: int
+    #: The arguments, as JSON; empty if there are none.
+    body: bytes
+
+
+def split_call(payload: bytes) -> tuple[str, Given]:
+    """A CALL's function and the rest of it."""
+    name_bytes, attempt, limit_ms, run_id = CALL_HEAD.unpack_from(payload)
+    end = CALL_HEAD.size + name_bytes
+    name = payload[CALL_HEAD.size : end].decode("ascii")
+    return name, Given(run_id.decode("ascii"), attempt, limit_ms, payload[end:])
+
+
+def split_batch(payload: bytes) -> tuple[str, list[Given]]:
+    """A BATCH's function and its calls, whose ids count up from that of the frame."""
+    name_bytes, count = BATCH_HEAD.unpack_from(payload)
+    at = BATCH_HEAD.size + name_bytes
+    name = payload[BATCH_HEAD.size : at].decode("ascii")
+    calls: list[Given] = []
+    for _ in range(count):
+        attempt, limit_ms, run_id, body_bytes = MEMBER_HEAD.unpack_from(payload, at)
+        at += MEMBER_HEAD.size
+        calls.append(Given(run_id.decode("ascii"), attempt, limit_ms, payload[at : at + body_bytes]))
+        at += body_bytes
+    return name, calls
 
 
 #: Instead of an address: behind walls a process asks its agent for connections, over this descriptor.
@@ -138,6 +171,8 @@ def _preface(kind: str, ticket: str) -> bytes:
 
 HELLO_BYTES = 2 * 1024 * 1024
 FUNCTIONS = 1_000
+#: How many calls a stepper may take at a time.
+STEPPER_CALLS = 10_000
 #: Of all functions together.
 PARAMETERS = 10_000
 #: JSON values inside the schemas of one function.

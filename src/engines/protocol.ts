@@ -17,6 +17,8 @@ export const WIRE_LIMITS = {
   /** Nesting of JSON that is parsed here. */
   depth: 2_000,
   functions: 1_000,
+  /** How many calls a stepper may take at a time. */
+  stepperCalls: 10_000,
   /** Of all functions together. */
   parameters: 10_000,
   /** JSON values in the schemas of one function; each takes far more memory than it has bytes. */
@@ -159,6 +161,7 @@ const functionSignature = z
     doc: note,
     streams: z.boolean().optional(),
     returns: schema,
+    batch: z.enum(["list", "stepper"]).nullable().default(null),
   })
   .refine((signature) => schemaValues(signature) <= MAX_SCHEMA_VALUES, {
     message: `schemas of more than ${MAX_SCHEMA_VALUES} values`,
@@ -172,6 +175,7 @@ const functionSignature = z
     doc: f.doc,
     streams: f.streams ?? f.is_generator,
     returns: f.returns,
+    ...(f.batch !== null && { batch: f.batch }),
   }));
 
 export const functions = z
@@ -188,6 +192,10 @@ const hello = z.object({
   pid,
   python: z.string().max(VERSION_CHARS),
   functions,
+  steppers: z
+    .record(name, z.int().min(1).max(WIRE_LIMITS.stepperCalls))
+    .default({})
+    .transform((capacities) => new Map(Object.entries(capacities))),
   // Absent from replicas of an earlier release, which may go on in remote seats.
   setup_ms: z.number().min(0).max(WIRE_LIMITS.setupMs).nullable().default(null),
 });

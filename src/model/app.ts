@@ -53,6 +53,8 @@ export type FunctionSignature = {
   readonly streams?: boolean;
   /** The schema of its result or, if it streams, of each item. */
   readonly returns?: JsonSchema;
+  /** Its calls share executions: it takes and returns lists, or a stepper runs it. The schemas are those of one call. */
+  readonly batch?: "list" | "stepper";
 };
 
 /** The settings of a version that can be changed while it serves. */

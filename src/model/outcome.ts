@@ -20,7 +20,7 @@ export type Outcome =
       readonly isOutOfGpuMemory?: true;
     }
   | { readonly kind: "timed_out"; readonly afterMs: number }
-  | { readonly kind: "cancelled" }
+  | { readonly kind: "cancelled"; readonly message?: string }
   /** The run's arguments are no longer stored: it could not begin. */
   | { readonly kind: "lost"; readonly message: string }
   /** The app cannot start, its queue is full, or the service is stopping or ended. */

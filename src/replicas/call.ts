@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Outcome } from "../model/outcome.ts";
 import { INITIAL_CREDIT_BYTES } from "./frames.ts";
-import type { Batch } from "./slots/batches.ts";
+import type { Batch } from "./slots/batch.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
 import type { CallPhase } from "./wire-order.ts";
 import type { HttpRequest } from "../model/http-request.ts";
@@ -79,6 +79,9 @@ export class Call implements SlotCall {
   creditBytes = 0;
   hasEnded = false;
   isCancelled = false;
+  /** Which attempt of its run this is. */
+  attempt = 1;
+  limitMs = 0;
   group: object | null = null;
   size = 1;
   batch: Batch | null = null;

@@ -14,6 +14,7 @@ export const FRAME = {
   CHUNK: 7,
   END: 8,
   CANCELLED: 9,
+  BATCH: 10,
   CANCEL: 32,
   WITHDRAW: 33,
   CREDIT: 34,
@@ -26,6 +27,10 @@ export const FRAME = {
 
 export const HEAD_BYTES = 9;
 const RUN_ID_BYTES = 36;
+/** What a CALL frame says of its run, before the run's id: the attempt and the time limit. */
+const ATTEMPT_BYTES = 5;
+const MAX_ATTEMPT = 0xff;
+const MAX_LIMIT_MS = 0xff_ff_ff_ff;
 
 /** Bytes of CHUNK frames a stream may send before it is granted more; the same on both sides. */
 export const INITIAL_CREDIT_BYTES = 65_536;
@@ -40,18 +45,57 @@ export function packFrame(type: number, callId: number, count?: number): Buffer 
   return frame;
 }
 
-/** The content of a CALL frame. */
+/** A call as a frame carries it. */
 export type PackedCall = {
   readonly wireId: number;
   readonly runId: string;
   readonly functionName: string;
+  readonly attempt: number;
+  /** How long the service waits for it; 0 if it has no limit. */
+  readonly limitMs: number;
   /** The arguments' bytes, sent unchanged. */
   readonly body: Buffer;
 };
 
 /** The frames of many calls in as few buffers as possible; only large bodies stay in their own. */
 export function packCalls(calls: readonly PackedCall[]): Buffer[] {
-  let bytes = 0;
+  return pack(calls, 0, callBytes, writeCall);
+}
+
+/** One frame for calls of one function, whose ids are consecutive, in as few buffers as possible. */
+export function packBatch(calls: readonly PackedCall[]): Buffer[] {
+  const [first] = calls;
+  if (!first) return [];
+  const { functionName, wireId } = first;
+  const nameEnd = HEAD_BYTES + 3 + functionName.length;
+  const writeMember = (call: PackedCall, frame: Buffer, start: number): number => {
+    let at = start;
+    if (call === first) {
+      let length = nameEnd - HEAD_BYTES;
+      for (const each of calls) length += MEMBER_BYTES + each.body.length;
+      writeFrameHead(frame, 0, length, wireId, FRAME.BATCH);
+      frame[HEAD_BYTES] = functionName.length;
+      frame.writeUInt16LE(calls.length, HEAD_BYTES + 1);
+      writeAscii(functionName, frame, HEAD_BYTES + 3);
+      at = nameEnd;
+    }
+    at = writeRun(call, frame, at);
+    return frame.writeUInt32LE(call.body.length, at);
+  };
+  return pack(calls, nameEnd, () => MEMBER_BYTES, writeMember);
+}
+
+/** Of a call in a batch: its attempt and limit, its run, and the length of its arguments. */
+const MEMBER_BYTES = ATTEMPT_BYTES + RUN_ID_BYTES + 4;
+
+/** Writes the heads of calls, and their bodies behind them; `firstBytes` are before the first head. */
+function pack(
+  calls: readonly PackedCall[],
+  firstBytes: number,
+  headBytes: (call: PackedCall) => number,
+  writeHead: (call: PackedCall, frames: Buffer, at: number) => number,
+): Buffer[] {
+  let bytes = firstBytes;
   for (const call of calls) bytes += headBytes(call) + (isCopied(call) ? call.body.length : 0);
   const frames = Buffer.allocUnsafe(bytes);
   const parts: Buffer[] = [];
@@ -71,31 +115,37 @@ export function packCalls(calls: readonly PackedCall[]): Buffer[] {
   return parts;
 }
 
-/** PLACEHOLDER until the harness branch. */
-export function packBatch(calls: readonly PackedCall[]): Buffer[] {
-  return packCalls(calls);
-}
-
 /** Copying a few kilobytes costs less than a second write. */
 function isCopied({ body }: PackedCall): boolean {
   return body.length <= 8192;
 }
 
-function headBytes({ functionName }: PackedCall): number {
-  return HEAD_BYTES + 1 + RUN_ID_BYTES + functionName.length;
+function callBytes({ functionName }: PackedCall): number {
+  return HEAD_BYTES + 1 + ATTEMPT_BYTES + RUN_ID_BYTES + functionName.length;
 }
 
 /** Writes a call's frame up to its body; returns where the body begins. */
-function writeHead(call: PackedCall, frames: Buffer, at: number): number {
-  const { wireId, runId, functionName, body } = call;
-  const end = at + headBytes(call);
-  frames.writeUInt32LE(end - at - HEAD_BYTES + body.length, at);
-  frames.writeUInt32LE(wireId, at + 4);
-  frames[at + 8] = FRAME.CALL;
-  frames[at + 9] = functionName.length;
-  frames.write(runId, at + 10, RUN_ID_BYTES, "latin1");
-  writeAscii(functionName, frames, at + 10 + RUN_ID_BYTES);
+function writeCall(call: PackedCall, frames: Buffer, at: number): number {
+  const { wireId, functionName, body } = call;
+  const end = at + callBytes(call);
+  writeFrameHead(frames, at, end - at - HEAD_BYTES + body.length, wireId, FRAME.CALL);
+  frames[at + HEAD_BYTES] = functionName.length;
+  writeAscii(functionName, frames, writeRun(call, frames, at + HEAD_BYTES + 1));
   return end;
+}
+
+function writeFrameHead(frames: Buffer, at: number, length: number, wireId: number, type: number): void {
+  frames.writeUInt32LE(length, at);
+  frames.writeUInt32LE(wireId, at + 4);
+  frames[at + 8] = type;
+}
+
+/** Writes what a call says of its run; returns where it ends. */
+function writeRun({ runId, attempt, limitMs }: PackedCall, frames: Buffer, at: number): number {
+  frames[at] = Math.min(attempt, MAX_ATTEMPT);
+  frames.writeUInt32LE(Math.min(Math.ceil(limitMs), MAX_LIMIT_MS), at + 1);
+  frames.write(runId, at + ATTEMPT_BYTES, RUN_ID_BYTES, "latin1");
+  return at + ATTEMPT_BYTES + RUN_ID_BYTES;
 }
 
 /** The pieces of larger frames are reported as they arrive, so that they can be checked bit by bit. */

@@ -32,7 +32,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
   readonly #logs: LogSockets;
   #hello: readonly FunctionSignature[] | null = null;
   /** How many calls its steppers take at a time, by function. */
-  #steppers: Readonly<Record<string, number>> = {};
+  #steppers: ReadonlyMap<string, number> = new Map();
   #nextWireId = 1;
   /** Handed over in this tick. Copies, because a call may be withdrawn and get another id before the write. */
   #outgoing: PackedCall[] = [];
@@ -50,9 +50,10 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       onError: (error) => this.#fail(error),
     });
     this.#inbox = new WireInbox(this.calls, limits, {
-      onHello: ({ pid, functions, setup_ms: setupMs }) => {
+      onHello: ({ pid, functions, steppers, setup_ms: setupMs }) => {
         this.pid ||= pid;
         this.setupMs = setupMs;
+        this.#steppers = steppers;
         this.#hello = functions;
         this.#becomeReady();
       },
@@ -109,13 +110,13 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     call.phase = "handed";
     call.holder = this;
     this.hold(call, this.#nextWireId++, now);
-    const { wireId, runId, functionName, body } = call;
-    const waiting = this.#outgoing.push({ wireId, runId, functionName, body });
+    const { wireId, runId, functionName, attempt, limitMs, body } = call;
+    const waiting = this.#outgoing.push({ wireId, runId, functionName, attempt, limitMs, body });
     if (waiting === 1) setImmediate(() => this.#flush(wire));
   }
 
   stepper(functionName: string): { room: number; held: number; capacity: number } {
-    const capacity = this.#steppers[functionName] ?? 0;
+    const capacity = this.#steppers.get(functionName) ?? 0;
     const held = this.steppedCalls(functionName);
     return { room: Math.max(0, capacity - held), held, capacity };
   }

@@ -22,6 +22,8 @@ import { z } from "zod";
 type Hello = {
   readonly pid: number;
   readonly functions: readonly FunctionSignature[];
+  /** How many calls its steppers take at a time, by function. */
+  readonly steppers: ReadonlyMap<string, number>;
   /** How long its `setup()` took; null if it has none. */
   readonly setup_ms: number | null;
 };
@@ -238,6 +240,10 @@ const failure = z.discriminatedUnion("kind", [
       run_ms,
     })
     .transform(({ run_ms: runMs, ...unsendable }) => ({ ...unsendable, runMs })),
+  z.object({ kind: z.literal("stalled") }).transform(() => ({
+    kind: "cancelled" as const,
+    message: "The caller read too slowly: more chunks waited for it than max_chunk allows.",
+  })),
 ]);
 
 /** RESULT, without parsing its JSON; null if its status is invalid. */

@@ -135,6 +135,7 @@ export class LiveRun implements CallReader {
     this.isStream = claim !== null && claim.storedEvents > 0;
     const lane = claim?.isAsync ? "backlog" : "caller";
     this.call = new Call(request.id, request.functionName, request.body, this, lane, request.http);
+    this.call.attempt = claim?.attempt ?? 1;
   }
 
   /** Whether no caller waits for it. */

@@ -125,7 +125,7 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "re
         message: `The run exceeded its response_grace_period of ${outcome.afterMs / 1000} s.`,
       });
     case "cancelled":
-      return new AppError("cancelled");
+      return new AppError("cancelled", outcome.message === undefined ? {} : { message: outcome.message });
     case "lost":
       return new AppError("payload_not_kept", { message: outcome.message });
     case "refused": {

@@ -10,7 +10,11 @@ export const BATCHING = {
     "batching.dispatch":
       "Each call ends once, in a batch of its own function and key, and none is left over.",
   }),
+  ...section("docs/batching.md: Batches", {
+    "batching.own": "Each call of a batch gets its own answer.",
+  }),
   ...section("docs/batching.md: Errors", {
+    "batching.split": "If the function raises, halves of the batch run until the calls at fault are alone.",
     "batching.crash": "After a crash the calls of a batch run alone, and only a crash alone ends a call.",
   }),
 };

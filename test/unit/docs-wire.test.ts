@@ -132,6 +132,7 @@ test("the limits are as documented, and Python keeps within them", () => {
   expect(python).toMatchObject({
     HELLO_BYTES: WIRE_LIMITS.helloBytes,
     FUNCTIONS: WIRE_LIMITS.functions,
+    STEPPER_CALLS: WIRE_LIMITS.stepperCalls,
     PARAMETERS: WIRE_LIMITS.parameters,
     SCHEMA_VALUES: WIRE_LIMITS.schemaValues,
     APP_SCHEMA_VALUES: WIRE_LIMITS.appSchemaValues,
@@ -172,8 +173,9 @@ function examples(title: string): string[] {
 test("the payloads shown are ones that the service reads", () => {
   for (const line of examples("HELLO")) expect(parseHello(Buffer.from(line)).pid).toBe(4711);
   const kinds = examples("FAILED").map((line) => parseFailure(Buffer.from(line)).kind);
-  expect(kinds).toEqual(["raised", "misfit", "no_function", "unsendable"]);
-  expect(DOCUMENT).toContain(`JSON by \`kind\`: ${kinds.map((kind) => `\`${kind}\``).join(", ")}`);
+  expect(kinds).toEqual(["raised", "misfit", "no_function", "unsendable", "cancelled"]);
+  const named = examples("FAILED").map((line) => (JSON.parse(line) as { kind: string }).kind);
+  expect(DOCUMENT).toContain(`JSON by \`kind\`: ${named.map((kind) => `\`${kind}\``).join(", ")}`);
 });
 
 test("the messages of a template are those that are shown, sent and understood", () => {

@@ -1,6 +1,6 @@
 import type { Outcome } from "../../model/outcome.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
-import type { Batch } from "./batches.ts";
+import type { Batch } from "./batch.ts";
 
 /** The queue of a call: a waiting caller's, or that of async runs. */
 export type Lane = "caller" | "backlog";
@@ -30,6 +30,8 @@ export type SlotCall = {
   setupMs: number;
   /** Where it waits for others; null if it does not, or runs by itself. */
   group: object | null;
+  /** How long its function may run; 0 if there is no limit. */
+  limitMs: number;
   /** By which it counts in a batch. */
   size: number;
   /** Those with which it was handed over; null if it runs by itself. */

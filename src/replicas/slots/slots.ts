@@ -360,6 +360,7 @@ export class Slots<C extends SlotCall> {
     call.coldMs = now - call.enqueuedAt - readyMs;
     // `setup()` ends a start: a call that came later waited for its end alone.
     call.setupMs = replica.setupMs === null ? 0 : Math.min(replica.setupMs, call.coldMs);
+    if (!call.isEndless) call.limitMs = this.#scaling.responseGracePeriodSeconds * 1000;
     if (call.lane === "backlog") this.#backlogInHand += 1;
   }
 

@@ -1,5 +1,6 @@
 import type { BatchingConfig } from "../../model/app-config.ts";
-import { type Batch, Batches, Group, type Moment } from "./batches.ts";
+import type { Batch } from "./batch.ts";
+import { Batches, Group, type Moment } from "./batches.ts";
 import type { Lane, SlotCall } from "./capacity.ts";
 import { Lanes } from "./lanes.ts";
 import type { Leaving } from "./release.ts";

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import path from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { FRAME, packCalls, packFrame } from "../../../src/replicas/frames.ts";
+import { FRAME, packBatch, packCalls, packFrame } from "../../../src/replicas/frames.ts";
 import { anyFrames } from "../../support/any-frames.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 
@@ -25,9 +25,12 @@ for line in sys.stdin:
     elif "pack" in message:
         kind, call_id, payload = message["pack"]
         answer = frames.pack(kind, call_id, bytes.fromhex(payload)).hex()
+    elif "split" in message:
+        name, given = frames.split_call(bytes.fromhex(message["split"]))
+        answer = [name, [*given[:3], given.body.hex()]]
     else:
-        name, run_id, body = frames.split_call(bytes.fromhex(message["split"]))
-        answer = [name, run_id, body.hex()]
+        name, calls = frames.split_batch(bytes.fromhex(message["batch"]))
+        answer = [name, [[*given[:3], given.body.hex()] for given in calls]]
     print(json.dumps(answer), flush=True)
 `;
 
@@ -140,14 +143,42 @@ test("both sides write the same bytes", async () => {
   }
 });
 
+const CALL = {
+  wireId: 3,
+  runId: "01a1dda2-f61e-745a-83ae-ee9477d393e4",
+  functionName: "a_name",
+  // More than the frame can say.
+  attempt: 300,
+  limitMs: 900_000,
+};
+
+test("Python finds the calls of a batch, however large", async () => {
+  const sizes = [0, 2, 8192, 8193, 20_000];
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.constantFrom(...sizes), { minLength: 1, maxLength: 9 }), async (bodies) => {
+      const calls = bodies.map((size, i) => ({ ...CALL, attempt: i, body: Buffer.alloc(size, i) }));
+      const bytes = Buffer.concat(packBatch(calls));
+      const payload = bytes.subarray(9).toString("hex");
+      expect(readHere([bytes])).toEqual([[FRAME.BATCH, 3, payload]]);
+      const members = calls.map(({ runId, attempt, limitMs, body }) => [
+        runId,
+        attempt,
+        limitMs,
+        body.toString("hex"),
+      ]);
+      expect(await peer.ask({ batch: payload })).toEqual(["a_name", members]);
+    }),
+    { numRuns: 20 },
+  );
+});
+
 test("Python finds the name, the run and the arguments of a call, small or large", async () => {
-  const runId = "01a1dda2-f61e-745a-83ae-ee9477d393e4";
   for (const body of ["", "{}", `{"text":"${"ü".repeat(10)}"}`, `{"text":"${"z".repeat(20_000)}"}`].map(
     (text) => Buffer.from(text),
   )) {
-    const bytes = Buffer.concat(packCalls([{ wireId: 3, runId, functionName: "a_name", body }]));
+    const bytes = Buffer.concat(packCalls([{ ...CALL, body }]));
     expect(readHere([bytes])).toEqual([[FRAME.CALL, 3, bytes.subarray(9).toString("hex")]]);
     const split = await peer.ask({ split: bytes.subarray(9).toString("hex") });
-    expect(split).toEqual(["a_name", runId, body.toString("hex")]);
+    expect(split).toEqual(["a_name", [CALL.runId, 255, 900_000, body.toString("hex")]]);
   }
 });

@@ -119,14 +119,20 @@ test("calls carry their runs, their functions and their arguments unchanged, how
         wireId: i + 5,
         runId,
         functionName: `run${i}`,
+        attempt: i + 1,
+        limitMs: 900_000,
         body: Buffer.alloc(size, i),
       }));
       const bytes = Buffer.concat(packCalls(calls));
       expect(readCut(bytes, [3, HEAD_BYTES])).toEqual(
-        calls.map(({ wireId, functionName, body }) => ({
+        calls.map(({ wireId, functionName, attempt, body }) => ({
           type: FRAME.CALL,
           callId: wireId,
-          payload: Buffer.concat([Buffer.from(`\x04${runId}${functionName}`), body]).toString("hex"),
+          payload: Buffer.concat([
+            Buffer.from([4, attempt, 0xa0, 0xbb, 0x0d, 0]),
+            Buffer.from(runId + functionName),
+            body,
+          ]).toString("hex"),
         })),
       );
     }),
@@ -134,7 +140,14 @@ test("calls carry their runs, their functions and their arguments unchanged, how
 });
 
 test("small calls leave in one buffer, and a large body is not copied", () => {
-  const call = (body: Buffer) => ({ wireId: 1, runId: "r".repeat(36), functionName: "run", body });
+  const call = (body: Buffer) => ({
+    wireId: 1,
+    runId: "r".repeat(36),
+    functionName: "run",
+    attempt: 1,
+    limitMs: 0,
+    body,
+  });
   const [small, large] = [call(Buffer.from("{}")), call(Buffer.alloc(10_000))];
   expect(packCalls([small, small, small])).toHaveLength(1);
   const parts = packCalls([small, large, small, small]);

@@ -23,6 +23,7 @@ class PlainCall implements SlotCall {
   coldMs = 0;
   setupMs = 0;
   group = null;
+  limitMs = 0;
   size = 1;
   batch = null;
   isStepped = false;
