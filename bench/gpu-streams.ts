@@ -3,6 +3,9 @@ import { startStreamClient } from "./stream-client.ts";
 import { streamProblemOf } from "./stream-job.ts";
 import type { MillraceRunning } from "./subjects/millrace.ts";
 
+/** What is measured without the service, and through it, round by round. */
+export type Sides = { readonly alone: number[]; readonly served: number[] };
+
 export const STREAMS = 256;
 /** More than any measurement reads. */
 const TOKENS = 10_000_000;

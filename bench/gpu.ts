@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { measureEmbeddings, measureStepper } from "./gpu-batching.ts";
-import { asked, STREAMS, streamedRate } from "./gpu-streams.ts";
+import { asked, type Sides, STREAMS, streamedRate } from "./gpu-streams.ts";
 import { descendantsOf, endOfReplicas } from "./proc.ts";
 import { type Child, runTool, startChild } from "./processes.ts";
 import { progress } from "./progress.ts";
@@ -42,8 +42,6 @@ export type GpuFigures = {
   readonly stepper: Beside;
   readonly problem: string | null;
 };
-
-export type Sides = { readonly alone: number[]; readonly served: number[] };
 
 /**
  * Measures some parts with the service's default isolation; both sides of each take turns. `isTiny`: with models that need
