@@ -17,7 +17,7 @@ import {
 
 /** What may be left out. */
 export const BATCHING_PART_IDS = ["fixed", "peers", "paced", "overload", "curve"] as const;
-export type BatchingPartId = (typeof BATCHING_PART_IDS)[number];
+type BatchingPartId = (typeof BATCHING_PART_IDS)[number];
 
 export type BatchingSettings = {
   readonly parts: readonly BatchingPartId[];

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
-from typing import Any, List
+from typing import Any
 
 import bentoml
 
@@ -22,7 +22,7 @@ class Batched:
         max_batch_size=int(os.environ.get("BENCH_SIZE", "2")),
         max_latency_ms=int(os.environ.get("BENCH_LATENCY_MS", "1000")),
     )
-    def work(self, n: List[int]) -> List[int]:
+    def work(self, n: list[int]) -> list[int]:
         time.sleep(0.005 + 0.0002 * len(n))
         return n
 
@@ -40,7 +40,12 @@ def serve(folder: str, size: str, latency_ms: str) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     here = os.path.dirname(os.path.abspath(__file__))
-    variables = {"BENTOML_HOME": folder, "BENTOML_DO_NOT_TRACK": "True", "BENCH_SIZE": size, "BENCH_LATENCY_MS": latency_ms}
+    variables = {
+        "BENTOML_HOME": folder,
+        "BENTOML_DO_NOT_TRACK": "True",
+        "BENCH_SIZE": size,
+        "BENCH_LATENCY_MS": latency_ms,
+    }
     command = [sys.executable, "-m", "bentoml", "serve", "bentoml_app:Batched", "--working-dir", here]
     server = subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)],

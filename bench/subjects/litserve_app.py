@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from typing import Any, List
+from typing import Any
 
 import litserve
 from fastapi import Request
@@ -23,14 +23,14 @@ class Batched(litserve.LitAPI):
         fields: Any = request  # The body, for all that its type says.
         return fields["n"]
 
-    def batch(self, inputs: List[int]) -> List[int]:
+    def batch(self, inputs: list[int]) -> list[int]:
         return inputs
 
     def predict(self, n: Any, **_: Any) -> Any:
         time.sleep(0.005 + 0.0002 * len(n))
         return n
 
-    def unbatch(self, output: List[int]) -> List[int]:
+    def unbatch(self, output: list[int]) -> list[int]:
         return output
 
     def encode_response(self, output: int, **_: Any) -> Any:
@@ -63,7 +63,5 @@ if __name__ == "__main__":
         port = free.getsockname()[1]
     threading.Thread(target=announce, args=(port,), daemon=True).start()
     api = Batched(max_batch_size=int(size), batch_timeout=float(wait_ms) / 1000)
-    server = litserve.LitServer(
-        api, accelerator="cpu", workers_per_device=1, timeout=60, fast_queue=variant == "fast"
-    )
+    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=1, timeout=60, fast_queue=variant == "fast")
     server.run(host="127.0.0.1", port=port, num_api_servers=1, log_level="error", generate_client_file=False)

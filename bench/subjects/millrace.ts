@@ -43,7 +43,7 @@ export async function startMillrace(
   const args = [
     ...(mayCollect ? ["--expose-gc"] : []),
     ...(profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`]),
-    ...(preload === undefined ? [] : [`--import=${pathToFileURL(preload)}`]),
+    ...(preload === undefined ? [] : [`--import=${pathToFileURL(preload).href}`]),
     join(import.meta.dirname, "millrace-child.ts"),
     ...(maxConnections === undefined ? [] : [`--max-connections=${maxConnections}`]),
     ...(typeof databaseUrl === "string" ? [`--database-url=${databaseUrl}`] : []),

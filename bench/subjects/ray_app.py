@@ -1,8 +1,7 @@
-"""The peer: a batched function on Ray Serve. `ray_app.py DIR SIZE WAIT_MS VARIANT` serves it with one replica, which also
-takes other settings in place of a call.
+"""The peer: a batched function on Ray Serve. `ray_app.py DIR SIZE WAIT_MS VARIANT` serves it with one replica.
 
-Variants: `loop` sleeps in the event loop, `thread` in a thread, so that calls are collected meanwhile; `optimized` is that
-with the settings that Ray Serve has for throughput.
+The variant `loop` sleeps in the event loop, others in a thread, so that calls are collected meanwhile. In place of a call it
+takes other settings, too.
 """
 
 import asyncio
@@ -13,17 +12,13 @@ import socket
 import sys
 import threading
 import time
-from typing import List
-
-_, folder, size, wait_ms, variant = sys.argv
-if variant == "optimized":
-    # Read when Ray Serve is imported. Callers would reach replicas on ports of their own; they come through the proxy.
-    os.environ.update(RAY_SERVE_THROUGHPUT_OPTIMIZED="1", RAY_SERVE_ENABLE_DIRECT_INGRESS="0")
 
 import ray
 from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+
+_, folder, size, wait_ms, variant = sys.argv
 
 
 def sleep(items: int) -> None:
@@ -33,7 +28,7 @@ def sleep(items: int) -> None:
 @serve.deployment(num_replicas=1, max_ongoing_requests=2000, max_queued_requests=-1)
 class Batched:
     @serve.batch(max_batch_size=int(size), batch_wait_timeout_s=float(wait_ms) / 1000)
-    async def work(self, n: List[int]) -> List[int]:
+    async def work(self, n: list[int]) -> list[int]:
         if variant == "loop":
             sleep(len(n))
         else:

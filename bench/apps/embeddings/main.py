@@ -1,7 +1,6 @@
 """Embeddings of texts, batched."""
 
 import sys
-from typing import List
 
 from model import Encoder, chosen_size
 
@@ -15,5 +14,5 @@ def setup() -> None:
     _encoders.append(Encoder(chosen_size()))
 
 
-def embed(text: List[str]) -> List[str]:
+def embed(text: list[str]) -> list[str]:
     return _encoders[0].encode(text)

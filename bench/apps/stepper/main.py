@@ -17,8 +17,8 @@ class Decoder:
     def __init__(self) -> None:
         self._steps = Model(chosen_size()).steps()
         self._free = list(range(SEQUENCES))
-        self._places: "dict[str, int]" = {}
-        self._left: "dict[str, int]" = {}
+        self._places: dict[str, int] = {}
+        self._left: dict[str, int] = {}
 
     def add(self, id: str, n: int) -> None:
         self._places[id] = self._free.pop()
@@ -30,11 +30,9 @@ class Decoder:
             self._free.append(place)
             del self._left[id]
 
-    def step(self, paused: "Collection[str]") -> "dict[str, Any]":
+    def step(self, paused: Collection[str]) -> dict[str, Any]:
         tokens = next(self._steps)
-        chunks: "dict[str, Any]" = {
-            id: str(tokens[place]) for id, place in self._places.items() if id not in paused
-        }
+        chunks: dict[str, Any] = {id: str(tokens[place]) for id, place in self._places.items() if id not in paused}
         left = self._left
         ended = []
         for id in chunks:
