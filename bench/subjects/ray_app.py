@@ -1,7 +1,7 @@
 """The peer: a batched function on Ray Serve. `ray_app.py DIR SIZE WAIT_MS VARIANT` serves it with one replica.
 
-The variant `loop` sleeps in the event loop, others in a thread, so that calls are collected meanwhile. In place of a call
-it takes other settings, too.
+The variant `loop` sleeps in the event loop, others in a thread, so that calls are collected meanwhile. In place of a
+call it takes other settings, too.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The function of the app without a service.
 
-Reads lines from stdin and answers each with a line of JSON. `rate SIZE SECONDS BYTES`: texts per second, with so many at
-once, of so many bytes each.
+Reads lines from stdin and answers each with a line of JSON. `rate SIZE SECONDS BYTES`: texts per second, in batches of
+that size, each text of so many bytes.
 """
 
 import json
