@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { judgeAgainst, measureAgainst } from "./against.ts";
 import { DATABASES } from "./async-database.ts";
 import { asyncText } from "./async-report.ts";
 import { judgeAsync } from "./async-targets.ts";
@@ -56,6 +57,7 @@ const USAGE = `usage: npm run bench sync|server|cluster|seats|batching|cold|stre
                 beside their bare loop; needs an NVIDIA GPU and PyTorch in python3
   --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; batching 9, 1; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5; gpu 3, 1)
   --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster, seats and batching 1, quick 0.7)
+  --against DIR sync only: pairs of fresh services of this checkout and another one, two rounds each (default 20 rounds)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
   --part P      may be repeated; stream: ${PART_IDS.join(", ")}; batching: ${BATCHING_PART_IDS.join(", ")}; gpu: ${GPU_PART_IDS.join(", ")}
   --plots DIR   batching only: writes plots of calls per second and p95 against the load
@@ -65,6 +67,9 @@ const USAGE = `usage: npm run bench sync|server|cluster|seats|batching|cold|stre
   --json        one JSON document on stdout`;
 
 const TOP_FUNCTIONS = 12;
+
+/** Ten pairs. */
+const AGAINST_ROUNDS = 20;
 
 /** Usually, and for a quick look. */
 const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
@@ -95,6 +100,7 @@ async function main(): Promise<boolean> {
       part: { type: "string", multiple: true },
       profile: { type: "string" },
       plots: { type: "string" },
+      against: { type: "string" },
       tiny: { type: "boolean", default: false },
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
@@ -105,7 +111,8 @@ async function main(): Promise<boolean> {
   const isAsync = what === "async";
   const isLong = isStream || isAsync;
   const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
-  const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
+  const isAgainst = values.against !== undefined && !values.quick;
+  const rounds = Number(values.rounds ?? (isAgainst ? AGAINST_ROUNDS : values.quick ? quick : usual));
   const isSync = ["sync", "server", "cluster", "seats"].includes(what ?? "");
   const isBatching = what === "batching";
   const usualSeconds = isSync || isBatching || what === "walls" ? 1 : 2;
@@ -129,11 +136,13 @@ async function main(): Promise<boolean> {
     more.length === 0 &&
     (values.part ?? []).every((part) => known.includes(part)) &&
     (isLong || values.profile === undefined) &&
+    (what === "sync" || values.against === undefined) &&
     (isBatching || values.plots === undefined) &&
     (!values.tiny || (isGpu && gpuParts.every((part) => part === "embeddings" || part === "stepper"))) &&
     (isAsync || values.database === undefined);
   if (isSound && isSync) {
     const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
+    if (values.against !== undefined) return against(values.against, settings, values.json);
     if (what === "cluster") return cluster(settings, values.json);
     if (what === "seats") return seats(settings, values.json);
     return what === "sync" ? sync(settings, values.json) : server(settings, values.json);
@@ -170,6 +179,18 @@ async function sync(settings: SyncSettings, asJson: boolean): Promise<boolean> {
   );
   const isSound = subjects.every(({ status }) => status === "measured" || status === "skipped");
   return isSound && noneMissed(verdicts);
+}
+
+async function against(checkout: string, settings: SyncSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const subjects = await measureAgainst(checkout, settings);
+  const verdicts = judgeAgainst(subjects);
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, subjects, verdicts })
+      : syncText(machine, settings, subjects, verdicts),
+  );
+  return subjects.every(({ status }) => status === "measured") && noneMissed(verdicts);
 }
 
 async function server(settings: SyncSettings, asJson: boolean): Promise<boolean> {
