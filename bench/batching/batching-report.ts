@@ -1,12 +1,11 @@
 import { type Machine, machineLines } from "../machine.ts";
 import { verdictLines } from "../report.ts";
 import { medianBy, type Verdict } from "../targets.ts";
-import { bestFixed } from "./batching-targets.ts";
 import type { BatchingFigures, BatchingSettings, Measured, Paced } from "./batching.ts";
 import { PEERS } from "./peers.ts";
 import type { BatchingRound } from "./subjects.ts";
 
-const NAME_WIDTH = 26;
+const NAME_WIDTH = 36;
 
 /** The tables of `bench batching`, for people. */
 export function batchingText(
@@ -16,13 +15,12 @@ export function batchingText(
   verdicts: readonly Verdict[],
 ): string {
   const { subjects, lone, paced, overload, problem } = figures;
-  const best = bestFixed(subjects);
   const lines = [
     ...machineLines(machine),
     `5 ms and 0.2 ms per item; ${rounds} round(s) of ${measureMs / 1000} s; CPU: of all the server's processes, per call`,
     "",
     row("64 connections", "calls/s", "p50 ms", "p95 ms", "CPU µs"),
-    ...subjects.map((subject) => subjectLine(subject, subject === best)),
+    ...subjects.map(subjectLine),
   ];
   if (lone.untuned.length > 0) {
     lines.push("", row("a lone caller", "calls/s", "p50 ms", "p95 ms", "CPU µs"));
@@ -45,9 +43,9 @@ export function batchingText(
   return [...lines, "", ...verdictLines(verdicts)].join("\n");
 }
 
-function subjectLine({ name, status, problem, rounds }: Measured, isBest: boolean): string {
+function subjectLine({ name, status, problem, rounds }: Measured): string {
   if (status !== "measured") return `${name.padEnd(NAME_WIDTH)}  ${status}: ${problem ?? "no rounds"}`;
-  return roundLine(isBest ? `${name} *` : name, middle(rounds));
+  return roundLine(name, middle(rounds));
 }
 
 function roundLine(name: string, round: BatchingRound | null): string {

@@ -1,6 +1,5 @@
-import { divided, judge, medianBy, type Verdict } from "../targets.ts";
-import type { BatchingFigures, Measured } from "./batching.ts";
-import { OVERLOAD } from "./batching.ts";
+import { divided, judge, type Verdict } from "../targets.ts";
+import { BEST_FIXED, type BatchingFigures, OVERLOAD } from "./batching.ts";
 import { PEERS } from "./peers.ts";
 import type { BatchingRound } from "./subjects.ts";
 
@@ -16,7 +15,7 @@ export function judgeBatching(figures: BatchingFigures): Verdict[] {
     judge({ what, bound: "at least", target, unit: "ratio", ...divided(untuned, others, callsPerSecond) });
   return [
     most("calls/s at 64 connections: batched / not batched", 8, roundsOf("single")),
-    most("untuned / the best fixed policy", 0.95, bestFixed(subjects)?.rounds ?? []),
+    most("untuned / the best fixed policy", 0.95, roundsOf(BEST_FIXED)),
     ...PEERS.map(({ id, name }) => most(`Millrace / ${name} at its best`, 1, roundsOf(id))),
     judge({
       what: "p50 of a lone caller: batched / not batched",
@@ -46,11 +45,4 @@ export function judgeBatching(figures: BatchingFigures): Verdict[] {
       ...divided(overload.beyond, overload.most, callsPerSecond),
     }),
   ];
-}
-
-/** The fixed policy whose middle round answered most. */
-export function bestFixed(subjects: readonly Measured[]): Measured | null {
-  const middle = ({ rounds }: Measured) => medianBy(rounds, callsPerSecond)?.callsPerSecond ?? 0;
-  const fixed = subjects.filter(({ id, rounds }) => id.startsWith("fixed_") && rounds.length > 0);
-  return fixed.toSorted((a, b) => middle(b) - middle(a))[0] ?? null;
 }
