@@ -45,7 +45,7 @@ export async function measureEmbeddings(
     if (perSecond > best.perSecond) best = { size, perSecond };
   }
   // Two batches, so that the GPU works on one while the results of the other are on their way.
-  const scaling = "min_replicas = 1\nmax_replicas = 1\nreplica_concurrency = 2\n";
+  const scaling = "min_replicas = 1\nmax_replicas = 1\nreplica_concurrency = 2\nmax_queue = 10000\n";
   const batching = `[batching.embed]\nmax_size = ${best.size}\n`;
   writeFileSync(join(app, "millrace.toml"), tomlOf("embeddings", isTiny, scaling, batching));
   const service = await startMillrace(makeScratchDir(), [app]);

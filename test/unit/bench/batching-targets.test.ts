@@ -1,7 +1,7 @@
 import { expect } from "vitest";
-import type { BatchingFigures, Measured } from "../../../bench/batching/batching.ts";
+import { bestBy, type BatchingFigures, type Measured } from "../../../bench/batching/batching.ts";
 import { batchingText } from "../../../bench/batching/batching-report.ts";
-import { bestFixed, judgeBatching } from "../../../bench/batching/batching-targets.ts";
+import { judgeBatching } from "../../../bench/batching/batching-targets.ts";
 import { bestOf, type BatchingRound } from "../../../bench/batching/subjects.ts";
 import type { Machine } from "../../../bench/machine.ts";
 import { verifies } from "../../verifies.ts";
@@ -56,7 +56,7 @@ function figures(others: {
     subjects: [
       subject("untuned", 1_000),
       subject("single", others.single),
-      subject("fixed_64_5", others.fixed),
+      subject("fixed", others.fixed),
       subject("ray", others.peer),
     ],
     lone: { single: [round(100, 10)], untuned: [round(100, others.lone)] },
@@ -97,18 +97,16 @@ verifies("bench.verdicts", "what was not measured of batches meets no target, an
   const verdicts = judgeBatching(none);
   expect(verdicts.map(({ isMet }) => isMet)).toEqual([null, null, null, null, null, null, null]);
   const text = batchingText(MACHINE, { rounds: 1, measureMs: 1_000 }, none, verdicts);
-  expect(text).toContain("Ray Serve                   skipped: it is not installed: pip install ray");
+  expect(text).toContain(
+    "Ray Serve                             skipped: it is not installed: pip install ray",
+  );
   expect(text).toContain("failed: no service");
 });
 
-verifies("bench.verdicts", "the best fixed policy is the one whose middle round answered most", () => {
-  const subjects = [
-    subject("fixed_8_0", 1, 1, 900),
-    subject("fixed_64_5", 2, 5, 9),
-    subject("fixed_64_10", 3, 3, 3),
-  ];
-  expect(bestFixed([...subjects, subject("untuned", 1_000)])?.id).toBe("fixed_64_5");
-  expect(bestFixed([])).toBeNull();
+verifies("bench.verdicts", "of fixed policies the one is taken that answered most", () => {
+  expect(bestBy([900, 5, 1_000], (rate) => rate)).toBe(1_000);
+  expect(bestBy([900, 5, 1_000], (rate) => (rate > 950 ? null : rate))).toBe(900);
+  expect(bestBy([900], () => null)).toBeNull();
 });
 
 verifies(
