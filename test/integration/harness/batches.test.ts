@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Outcome } from "../../../src/model/outcome.ts";
-import { sharedPool, returned, testPool, type TestCall, type TestPool } from "../../support/pool.ts";
+import { sharedPool, returned, type TestCall, type TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { batchApp, batchSettings, together, WAYS } from "./batch-apps.ts";
