@@ -37,7 +37,7 @@ class Order:
         #: For the replica that this process becomes, at once or because it may not fork.
         self.replica_ticket: str | None = fields.get("replica_ticket")
         #: The device files of the GPUs that forks of this process may ever get; none if its forks need not tell.
-        self.gpu_nodes: list[str] = fields.get("gpu_nodes") or []
+        self.gpu_files: list[str] = fields.get("gpu_files") or []
 
 
 #: Room in HELLO for everything except the functions.
@@ -49,9 +49,17 @@ class TooMuch(Exception):
 
 
 class App:
-    """An imported `main.py`: its callable functions and its `setup`. Raises TypeError if that cannot be run."""
+    """An imported `main.py`: its callable functions and its `setup`. Raises TypeError if it cannot be run, or if the
+    tables for batches do not fit it.
+    """
 
-    def __init__(self, module: ModuleType, entries: dict[str, Entry], steppers: dict[str, SteppedEntry]) -> None:
+    def __init__(
+        self,
+        module: ModuleType,
+        entries: dict[str, Entry],
+        batching: dict[str, dict[str, Any]],
+        steppers: dict[str, SteppedEntry],
+    ) -> None:
         self.module = module
         #: What runs the functions that have no `def`.
         self.steppers = steppers
@@ -59,6 +67,11 @@ class App:
         if self.setup:
             self.setup.require_setup()
         self.entries = entries
+        for name, rules in batching.items():
+            if rules["stepper"] is None:
+                if name not in entries:
+                    raise TypeError("[batching.%s]: main.py has no function %s that can be called" % (name, name))
+                entries[name].take_lists(rules["key"], rules["size"], rules["on_error"])
         # `setup` too: what it starts on the event loop runs on.
         self.has_async = any(entry.is_async for entry in (*entries.values(), self.setup) if entry)
         reader = SignatureReader()
@@ -74,7 +87,7 @@ def load(order: Order) -> App:
     """Imports `main.py` of the working directory; raises whatever the import raises."""
     module = importlib.import_module("main")
     entries = find_entries(module, order.ignore_extra)
-    return App(module, entries, find_steppers(module, order))
+    return App(module, entries, order.batching, find_steppers(module, order))
 
 
 def find_steppers(module: ModuleType, order: Order) -> dict[str, SteppedEntry]:

@@ -43,6 +43,26 @@ class Entry:
         self.ignore_extra = ignore_extra
         self.is_async = is_async(plain)
         self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
+        #: It runs several calls at a time: each parameter is a list, and so is the result.
+        self.takes_lists = False
+        #: After it has raised, halves of the batch are tried.
+        self.splits = True
+
+    def take_lists(self, key: str | None, size: str | None, on_error: str) -> None:
+        """Makes it a function of batches, by the rules of its table. Raises TypeError if they do not fit it."""
+        for rule, parameter in (("key", key), ("size", size)):
+            if parameter is not None and parameter not in self.accepted:
+                raise TypeError(
+                    '[batching.%s] has %s = "%s", but %s() in main.py has no parameter of that name'
+                    % (self.name, rule, parameter, self.name)
+                )
+        if self.rest_name is not None:
+            raise TypeError(
+                "[batching.%s]: %s() in main.py cannot take lists of any arguments: name them in place of **%s"
+                % (self.name, self.name, self.rest_name)
+            )
+        self.takes_lists = True
+        self.splits = on_error == "split"
 
     def require_setup(self) -> None:
         """Raises TypeError if this cannot be `setup`, which is called once, without arguments."""
@@ -101,6 +121,7 @@ class Entry:
             "is_generator": self.is_generator,
             "wants_run_id": self.wants_run_id,
             "doc": shown_text(self.function.__doc__),
+            **({"batch": "list"} if self.takes_lists else {}),
         }
 
     def _describe_parameter(self, name: str, kind: str) -> dict[str, Any]:
@@ -154,13 +175,19 @@ def _named_parameters(code: CodeType) -> tuple[str, ...]:
 
 def _annotation(function: FunctionType, name: str) -> str | None:
     try:
-        annotation = function.__annotations__.get(name)
+        return annotation_text(function.__annotations__.get(name))
+    except BaseException:  # noqa: BLE001 - lazy annotations may raise anything
+        return None
+
+
+def annotation_text(annotation: Any) -> str | None:
+    try:
         if annotation is None or isinstance(annotation, str):
             return shown_text(annotation)
         # Before Python 3.11 list[int] is an instance of type as well.
         is_class = isinstance(annotation, type) and not hasattr(annotation, "__args__")
         return shown_text(annotation.__name__ if is_class else str(annotation))
-    except BaseException:  # noqa: BLE001 - lazy annotations and a user's __str__ may raise anything
+    except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything
         return None
 
 

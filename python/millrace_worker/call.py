@@ -67,6 +67,14 @@ class Replica:
                 self._begun = call_id
         return True
 
+    def begin_all(self, call_ids: range) -> set[int]:
+        """Begins calls that came together; returns those that were withdrawn."""
+        with self._begin_lock:
+            withdrawn = {call_id for call_id in self._withdrawn if call_id in call_ids}
+            self._withdrawn -= withdrawn
+            self._begun = max(self._begun, call_ids.stop - 1)
+        return withdrawn
+
     def wait_behind(self, call_id: int) -> None:
         """Notes that a call waits for its turn, while calls of steppers that came later begin."""
         with self._begin_lock:
@@ -189,6 +197,16 @@ def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, di
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'
+    arguments, fault = fit(entry, body)
+    if fault:
+        return None, {}, run_id, fault
+    if entry.wants_run_id:
+        arguments["run_id"] = run_id
+    return entry, arguments, run_id, b""
+
+
+def fit(entry: Entry, body: bytes) -> tuple[dict[str, Any], bytes]:
+    """A call's arguments; and the payload of a FAILED frame if they do not fit."""
     arguments: dict[str, Any] = {}
     if body:
         # The service has checked the text. The bare scanner spares json.loads' detection and two regular expressions: a
@@ -199,10 +217,8 @@ def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, di
     if not (entry.required <= given and given <= entry.accepted):
         misfits, more = entry.misfits(arguments)
         if misfits:
-            return None, {}, run_id, dumps({"kind": "misfit", "details": misfits, "more": more}).encode()
-    if entry.wants_run_id:
-        arguments["run_id"] = run_id
-    return entry, arguments, run_id, b""
+            return {}, dumps({"kind": "misfit", "details": misfits, "more": more}).encode()
+    return arguments, b""
 
 
 def is_iterator(value: Any) -> bool:

@@ -19,7 +19,7 @@ def main() -> None:
     if order.address == frames.DOOR:
         frames.find_door()
     linux.close_inherited(frames.DOOR_DESCRIPTOR + (order.address == frames.DOOR))
-    if order.gpu_nodes:
+    if order.gpu_files:
         # For forks, and now: from here on the app's own modules are found instead.
         importlib.import_module("millrace_walls.gpus")
         importlib.import_module("millrace_walls.landlock")
