@@ -302,7 +302,9 @@ _MAX_APP_SECONDS = 1.0
 
 _ABC = "collections.abc."
 _ITERATORS = frozenset(_ABC + name for name in ("Iterator", "Generator", "AsyncIterator", "AsyncGenerator"))
-_LISTS = frozenset(("builtins.list", *(_ABC + name for name in ("Sequence", "MutableSequence", "Collection", "Iterable"))))
+_LISTS = frozenset(
+    ("builtins.list", *(_ABC + name for name in ("Sequence", "MutableSequence", "Collection", "Iterable")))
+)
 _ITERABLES = _ITERATORS | {_ABC + "Iterable", _ABC + "AsyncIterable"}
 
 
