@@ -20,6 +20,10 @@ from .encode import NotJson, make_encoder
 from .logs import CURRENT_RUN, finish_lines
 from .threaded import Threads
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .looped_batch import LoopedBatch
+
 #: How often a stream that never awaits gives the loop a turn, so that a cancel can reach it.
 _TURN_SECONDS = 0.005
 
@@ -49,10 +53,11 @@ class Looped:
         self._encode = make_encoder()
         self._loop = asyncio.new_event_loop()
         self._reader = frames.FrameReader(replica.wire)
-        self._pending: collections.deque[tuple[int, bytes]] = collections.deque()
+        self._pending: collections.deque[tuple[int, int, bytes]] = collections.deque()
         self._running = 0
         self._closing = False
         self._tasks: dict[int, asyncio.Task[bytes]] = {}
+        self._batches: dict[int, LoopedBatch] = {}
         self._cancelled: set[int] = set()
         self._credits: dict[int, _AsyncCredit] = {}
         #: All streams on the loop are one flow: each may be slow, and all of them fast.
@@ -91,12 +96,19 @@ class Looped:
             self._loop.remove_reader(self._replica.wire.fileno())
             self._closing = True
         else:
-            self._pending.extend((call_id, payload) for call_id, _, payload in received)
+            take_stepped = self._replica.take_stepped
+            for call_id, kind, payload in received:
+                if not (take_stepped and take_stepped(call_id, kind, payload)):
+                    self._pending.append((call_id, kind, payload))
         self._begin_more()
 
     def _begin_more(self) -> None:
         while self._pending and self._running < self._replica.order.concurrency:
-            call_id, payload = self._pending.popleft()
+            call_id, kind, payload = self._pending.popleft()
+            if kind == frames.BATCH:
+                self._running += 1
+                self._begin_batch(call_id, payload)
+                continue
             if not self._replica.begin(call_id):
                 continue
             self._running += 1
@@ -108,6 +120,34 @@ class Looped:
                 self._threads.submit(call_id, payload)
         if self._closing and self._running == 0:
             self._loop.stop()
+
+    def _begin_batch(self, first_id: int, payload: bytes) -> None:
+        entry = self._replica.app.entries.get(frames.function_of(payload))
+        if entry is not None and not entry.is_async:
+            self._threads.submit_batch(first_id, payload)
+            return
+        from .looped_batch import LoopedBatch
+
+        batch = LoopedBatch(self._replica, first_id, payload, _as_async_iterator)
+        for call_id in batch.call_ids:
+            self._batches[call_id] = batch
+        batch.start(self._encode, self._tell, lambda: self._batch_ended(batch))
+
+    def _tell(self, sent_bytes: int) -> bool:
+        """Counts the bytes of chunks; returns whether it is time to give the loop a turn."""
+        self._sent_bytes += sent_bytes
+        if self._sent_bytes < self._flow.look_at_bytes:
+            return False
+        now = self._replica.outbox.look(self._flow, self._sent_bytes, sys.maxsize)
+        is_time = now - self._turn_at >= _TURN_SECONDS
+        if is_time:
+            self._turn_at = now
+        return is_time
+
+    def _batch_ended(self, batch: LoopedBatch) -> None:
+        for call_id in batch.call_ids:
+            del self._batches[call_id]
+        self._call_ended()
 
     def _task_ended(self, call_id: int, task: asyncio.Task[bytes]) -> None:
         fault = None if task.cancelled() else task.exception()
@@ -187,7 +227,10 @@ class Looped:
 
     def _cancel(self, call_id: int) -> None:
         task = self._tasks.get(call_id)
-        if task is None:
+        batch = self._batches.get(call_id)
+        if batch:
+            batch.cancel(call_id)
+        elif task is None:
             self._threads.cancel(call_id)
         elif not task.done():
             self._cancelled.add(call_id)
@@ -195,8 +238,11 @@ class Looped:
 
     def _grant(self, call_id: int, count_bytes: int) -> None:
         granted = self._credits.get(call_id)
+        batch = self._batches.get(call_id)
         if granted:
             granted.add(count_bytes)
+        elif batch:
+            batch.grant(call_id, count_bytes)
         else:
             self._threads.grant(call_id, count_bytes)
 

@@ -16,6 +16,10 @@ from .call import Replica, RunCancelled, run_here
 from .chunks import Credit
 from .encode import make_encoder
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .batch import Batch
+
 _CANCEL_SIGNAL = signal.SIGRTMIN + 5
 _REPEATS = 100
 _REPEAT_SECONDS = 0.02
@@ -36,6 +40,7 @@ class Serial:
         self._cancel_id = 0
         self._credit: Credit | None = None
         self._streaming = 0
+        self._batch: Batch[int] | None = None
         self._main = threading.main_thread().ident or 0
         replica.cancel = self._cancel
         replica.grant = self._grant
@@ -46,9 +51,20 @@ class Serial:
         reader = frames.FrameReader(replica.wire)
         act = self._enter, self._leave, self._begin_stream
         while (received := reader.receive()) is not None:
-            for call_id, _, payload in received:
-                if replica.begin(call_id):
+            for call_id, kind, payload in received:
+                if kind == frames.BATCH:
+                    self._run_batch(call_id, payload)
+                elif replica.begin(call_id):
                     replica.send(run_here(replica, call_id, payload, self._encode, call_id, *act))
+
+    def _run_batch(self, first_id: int, payload: bytes) -> None:
+        from .batch import Batch, run_together
+
+        # An execution goes by the last of its calls. After one was stopped, no later one has that call.
+        batch = Batch(self._replica, first_id, payload, lambda members: members[-1].call_id)
+        self._batch = batch  # Before its calls begin: a cancel may come at any time.
+        run_together(batch, self._encode, self._enter, self._leave)
+        self._batch = None
 
     def _enter(self, call_id: int) -> None:
         self._current = call_id
@@ -64,7 +80,17 @@ class Serial:
         self._streaming = call_id
 
     def _cancel(self, call_id: int) -> None:
-        """On the control thread. Writes before it reads, as `_enter` does: one of the two sees the other."""
+        """On the control thread."""
+        batch = self._batch
+        if batch is None:
+            self._stop(call_id)
+            return
+        execution = batch.cancel(call_id)
+        if execution:
+            self._stop(execution.key)
+
+    def _stop(self, call_id: int) -> None:
+        """Writes before it reads, as `_enter` does: one of the two sees the other."""
         if call_id < self._cancel_id:
             return  # That call is over; the one noted may not have been entered yet.
         self._cancel_id = call_id
@@ -95,3 +121,5 @@ class Serial:
     def _grant(self, call_id: int, count_bytes: int) -> None:
         if self._streaming == call_id and self._credit:
             self._credit.add(count_bytes)
+        elif self._batch:
+            self._batch.grant(call_id, count_bytes)

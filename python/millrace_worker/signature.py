@@ -11,7 +11,7 @@ from time import thread_time
 from types import FunctionType
 from typing import Any, Callable
 
-from .bind import Entry
+from .bind import Entry, annotation_text
 from .frames import APP_SCHEMA_VALUES, SCHEMA_VALUES
 
 Schema = dict[str, Any]
@@ -302,6 +302,7 @@ _MAX_APP_SECONDS = 1.0
 
 _ABC = "collections.abc."
 _ITERATORS = frozenset(_ABC + name for name in ("Iterator", "Generator", "AsyncIterator", "AsyncGenerator"))
+_LISTS = frozenset(("builtins.list", *(_ABC + name for name in ("Sequence", "MutableSequence", "Collection", "Iterable"))))
 _ITERABLES = _ITERATORS | {_ABC + "Iterable", _ABC + "AsyncIterable"}
 
 
@@ -321,7 +322,7 @@ class SignatureReader:
         hints = _function_hints(entry.plain)
         self._function_bytes = self._function_values = 0
         result, streams = self._result(entry, hints.get("return", Any))
-        schemas = [self._parameter(entry, parameter["name"], hints) for parameter in signature["parameters"]]
+        schemas = [self._parameter(entry, parameter, hints) for parameter in signature["parameters"]]
         is_fit = self._function_bytes <= min(MAX_FUNCTION_BYTES, self._bytes_left) and self._function_values <= min(
             SCHEMA_VALUES, self._values_left
         )
@@ -332,10 +333,20 @@ class SignatureReader:
             parameter["schema"] = schema if is_fit else {}
         return {**signature, "returns": result if is_fit else {}, "streams": streams}
 
-    def _parameter(self, entry: Entry, name: str, hints: dict[str, Any]) -> Schema:
+    def _parameter(self, entry: Entry, parameter: dict[str, Any], hints: dict[str, Any]) -> Schema:
+        name = parameter["name"]
         default = [entry.defaults[name]] if name in entry.defaults else []
         writer = SchemaWriter(entry.plain.__globals__, is_result=False)
-        return self._guard(lambda: writer.write(hints.get(name, Any), *default))
+        if not entry.takes_lists:
+            return self._guard(lambda: writer.write(hints.get(name, Any), *default))
+        parameter["annotation"] = None
+
+        def make() -> Schema:
+            item = _item_of(writer.resolve(hints.get(name, Any)))
+            parameter["annotation"] = None if item is Any else annotation_text(item)
+            return writer.write(item, *default)
+
+        return self._guard(make)
 
     def _result(self, entry: Entry, hint: Any) -> tuple[Schema, bool]:
         """The schema of what is returned, or of each thing that is yielded; and which of the two."""
@@ -351,7 +362,7 @@ class SignatureReader:
                 streams, item = True, (*typing.get_args(item), Any)[0]
             elif streams:
                 item = Any
-            return writer.write(item)
+            return writer.write(_without_signs(_item_of(writer.resolve(item))) if entry.takes_lists else item)
 
         schema = self._guard(make)
         return schema, streams
@@ -366,6 +377,29 @@ class SignatureReader:
             return schema
         except BaseException:  # noqa: BLE001 - hints are the user's code, and may raise anything
             return {}
+
+
+def _item_of(hint: Any) -> Any:
+    """What a list of that hint is made of; anything, if it does not say or is no list."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        item = _item_of(args[0])
+        return item if item is Any else typing.Annotated[(item, *hint.__metadata__)]
+    is_list = class_name(origin) in _LISTS and len(args) == 1
+    return args[0] if is_list or (origin is tuple and args[1:] == (Ellipsis,)) else Any
+
+
+def _without_signs(hint: Any) -> Any:
+    """What a call can get of an item: not an exception, which fails it, nor a sign, which says that it gets nothing."""
+    if typing.get_origin(hint) not in _UNIONS:
+        return hint
+    args = typing.get_args(hint)
+    kept = tuple(each for each in args if not (isinstance(each, type) and _is_sign(each)))
+    return typing.Union[kept] if kept else Any  # pyright: ignore[reportInvalidTypeArguments] - not known before it runs
+
+
+def _is_sign(kind: type) -> bool:
+    return issubclass(kind, BaseException) or kind.__module__ == "millrace_worker.signs"
 
 
 def _values_in(schema: Schema) -> int:

@@ -5,28 +5,36 @@ from __future__ import annotations
 import ctypes
 import queue
 import threading
-from typing import Callable
+from typing import Any, Callable
 
 from . import frames
 from .call import Replica, RunCancelled, run_here
 from .chunks import Credit
 from .encode import make_encoder
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .batch import Batch
+
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 class _Live:
-    """A call, from its arrival. A cancel may raise in its thread only while `open`, and only once."""
+    """A call, from its arrival, or an execution of a batch. A cancel may raise in its thread only while `open`, and
+    only once.
+    """
 
-    __slots__ = ("thread", "open", "cancelled", "aimed", "credit")
+    __slots__ = ("thread", "open", "cancelled", "aimed", "credit", "batch")
 
-    def __init__(self) -> None:
-        self.thread = 0
+    def __init__(self, thread: int = 0, batch: Batch[_Live] | None = None) -> None:
+        self.thread = thread
         self.open = False
         self.cancelled = False
         self.aimed = False
         self.credit: Credit | None = None
+        #: Of which this is a call.
+        self.batch = batch
 
     def begin_stream(self, credit: Credit) -> None:
         self.credit = credit
@@ -47,11 +55,24 @@ class Threads:
 
     def submit(self, call_id: int, payload: bytes) -> None:
         """Runs the call in an idle thread, in a new one, or when one becomes free."""
-        if len(self._threads) < self._size and not self._idle.acquire(blocking=False):
-            self._grow()
+        self._find_thread()
         # Before it is queued: a cancel may come at any time.
         self._live[call_id] = _Live()
         self._calls.put((call_id, payload))
+
+    def submit_batch(self, first_id: int, payload: bytes) -> None:
+        from .batch import Batch
+
+        self._find_thread()
+        batch = Batch(self._replica, first_id, payload, lambda _: _Live(threading.get_ident()))
+        live = _Live(batch=batch)
+        for call_id in batch.call_ids:
+            self._live[call_id] = live
+        self._calls.put((first_id, b""))
+
+    def _find_thread(self) -> None:
+        if len(self._threads) < self._size and not self._idle.acquire(blocking=False):
+            self._grow()
 
     def _grow(self) -> None:
         name = "millrace-call-%d" % len(self._threads)
@@ -74,10 +95,13 @@ class Threads:
 
     def cancel(self, call_id: int) -> None:
         """On the control thread."""
+        live = self._live.get(call_id)
+        if live and live.batch:
+            execution = live.batch.cancel(call_id)
+            live = execution and execution.key
+        if live is None:
+            return
         with self._lock:
-            live = self._live.get(call_id)
-            if live is None:
-                return
             live.cancelled = True
             if live.open and not live.aimed:
                 live.aimed = True
@@ -90,6 +114,8 @@ class Threads:
         live = self._live.get(call_id)
         if live and live.credit:
             live.credit.add(count_bytes)
+        elif live and live.batch:
+            live.batch.grant(call_id, count_bytes)
 
     def _work(self) -> None:
         try:
@@ -107,11 +133,21 @@ class Threads:
             call_id, payload = item
             live = self._live[call_id]
             live.thread = threading.get_ident()
-            if self._replica.begin(call_id):
-                self._replica.send(run_here(self._replica, call_id, payload, encode, live, *act))
-            del self._live[call_id]
+            if live.batch:
+                self._run_batch(live.batch, encode)
+            else:
+                if self._replica.begin(call_id):
+                    self._replica.send(run_here(self._replica, call_id, payload, encode, live, *act))
+                del self._live[call_id]
             self._idle.release()
             self._on_end()
+
+    def _run_batch(self, batch: Batch[_Live], encode: Callable[[Any], bytes]) -> None:
+        from .batch import run_together
+
+        run_together(batch, encode, self._enter, self._leave)
+        for call_id in batch.call_ids:
+            del self._live[call_id]
 
     def _enter(self, live: _Live) -> None:
         with self._lock:
@@ -134,9 +170,15 @@ def threaded(replica: Replica) -> Callable[[], None]:
 
     def run() -> None:
         reader = frames.FrameReader(replica.wire)
+        take_stepped = replica.take_stepped
         while (received := reader.receive()) is not None:
-            for call_id, _, payload in received:
-                threads.submit(call_id, payload)
+            for call_id, kind, payload in received:
+                if take_stepped and take_stepped(call_id, kind, payload):
+                    continue
+                if kind == frames.BATCH:
+                    threads.submit_batch(call_id, payload)
+                else:
+                    threads.submit(call_id, payload)
         threads.drain()
 
     return run

@@ -7,7 +7,7 @@ import { verifies } from "../verifies.ts";
 const CALLS = Number(process.env["MILLRACE_BATCH_CALLS"] ?? 20_000);
 
 verifies(
-  ["batching.own", "batching.crash", "batching.split"],
+  ["batching.own-answer", "batching.crash", "batching.split"],
   `each of ${CALLS} calls gets its own answer, while calls raise, leave, die and hang, replicas are killed and the app is deployed`,
   async () => {
     const storm = await BatchStorm.open(CALLS, faultDice());

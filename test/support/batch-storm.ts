@@ -193,8 +193,9 @@ export class BatchStorm {
     const sent = request(url, { method, headers, agent: this.#agent }, (response) => {
       const parts: Buffer[] = [];
       response.on("data", (part: Buffer) => parts.push(part));
-      response.once("error", reject);
-      response.once("end", () =>
+      // A stream that ends with an error is broken off.
+      response.on("error", () => {});
+      response.once("close", () =>
         resolve({
           status: response.statusCode ?? 0,
           text: Buffer.concat(parts).toString(),

@@ -39,6 +39,10 @@ export class Waiting<C extends SlotCall> {
     return this.#lanes.size;
   }
 
+  get isEmpty(): boolean {
+    return this.#lanes.size === 0 && [...this.#stepped.values()].every(({ size }) => size === 0);
+  }
+
   /** How many calls wait in a lane. */
   count(lane: Lane): number {
     let calls = this.#lanes.sizeOf(lane);

@@ -44,7 +44,7 @@ describe.each(LANGUAGES)("the examples in $fence", ({ fence, file, program }) =>
     writeFileSync(path.join(installed, "package.json"), JSON.stringify({ name: "millrace", exports }));
     writeFileSync(path.join(cwd, "package.json"), '{ "type": "module" }');
     writeFileSync(path.join(cwd, file), block ?? "");
-    const python = { PYTHONPATH: path.join(REPOSITORY, "client/python"), PYTHONDONTWRITEBYTECODE: "1" };
+    const python = { PYTHONPATH: path.join(REPOSITORY, "python"), PYTHONDONTWRITEBYTECODE: "1" };
     return new Command(program, [file], { cwd, env: { ...python, ...env } });
   }
 

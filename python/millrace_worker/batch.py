@@ -1,0 +1,334 @@
+"""Calls that came together: run as one execution, and in halves after the function has raised.
+
+A batch says what to run next and takes what became of it; the ways of running differ in how they run it and stop it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from json import dumps
+from threading import Lock
+from time import monotonic, perf_counter
+from typing import Any, Callable, Generic, TypeVar
+
+from . import frames
+from .bind import Entry
+from .call import Replica, fit, is_iterator, raised_frame, result_frame, since
+from .logs import CURRENT_RUN, finish_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .batch_streams import MemberStream
+
+Key = TypeVar("Key")
+
+
+class Member:
+    """One of the calls."""
+
+    __slots__ = ("call_id", "given", "until", "arguments", "stream", "is_cancelled", "is_over")
+
+    def __init__(self, call_id: int, given: frames.Given, now: float) -> None:
+        self.call_id = call_id
+        self.given = given
+        #: When the service gives up on it.
+        self.until = now + given.limit_ms / 1000 if given.limit_ms else float("inf")
+        self.arguments: dict[str, Any] = {}
+        #: Set once its function has yielded.
+        self.stream: MemberStream | None = None
+        self.is_cancelled = False
+        #: Its last frame was sent.
+        self.is_over = False
+
+    @property
+    def is_wanted(self) -> bool:
+        return not (self.is_over or self.is_cancelled)
+
+    @property
+    def is_open(self) -> bool:
+        """Its function has not ended it yet."""
+        return self.is_wanted and (self.stream is None or self.stream.last is None)
+
+
+class Execution(Generic[Key]):
+    """Calls that share one run of the function."""
+
+    __slots__ = ("members", "key", "has_streams")
+
+    def __init__(self, members: Sequence[Member], key: Key) -> None:
+        self.members = members
+        #: By which the way of running knows it.
+        self.key = key
+        #: Its calls have begun to stream, so they cannot run again.
+        self.has_streams = False
+
+    @property
+    def run_id(self) -> str:
+        """Whose the lines are that it prints."""
+        return self.members[0].given.run_id
+
+
+class Batch(Generic[Key]):
+    """The calls of one BATCH frame. `cancel` and `grant` may come from any thread.
+
+    The lock decides between a call's cancel and its end. Each call has one last frame. For a cancelled call it is sent
+    at once, except for the last one: that of the last one tells the service that the code has stopped.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        first_id: int,
+        payload: bytes,
+        make_key: Callable[[Sequence[Member]], Key],
+    ) -> None:
+        now = monotonic()
+        name, calls = frames.split_batch(payload)
+        self.replica = replica
+        self.name = name
+        self.members = [Member(first_id + index, given, now) for index, given in enumerate(calls)]
+        self.call_ids = range(first_id, first_id + len(calls))
+        self.lock = Lock()
+        #: Called under the lock when a call was cancelled or may send more.
+        self.on_change: Callable[[], None] | None = None
+        self._make_key = make_key
+        self._entry = replica.app.entries.get(name)
+        self._open = len(calls)
+        self._running: Execution[Key] | None = None
+        self._encode: Callable[[Any], bytes] | None = None
+        #: What is still to be run; the next one comes last.
+        self._groups: list[list[Member]] = []
+        self._started = 0.0
+
+    @property
+    def entry(self) -> Entry:
+        assert self._entry is not None
+        return self._entry
+
+    @property
+    def encode(self) -> Callable[[Any], bytes]:
+        assert self._encode is not None
+        return self._encode
+
+    @property
+    def run_ms(self) -> float:
+        return since(self._started)
+
+    def begin(self, encode: Callable[[Any], bytes]) -> None:
+        """From here on its calls cannot be withdrawn. Those whose arguments do not fit end."""
+        self._encode = encode
+        withdrawn = self.replica.begin_all(self.call_ids)
+        fitting: list[Member] = []
+        ended: list[tuple[Member, bytes]] = []
+        for member in self.members:
+            if member.call_id in withdrawn:
+                with self.lock:
+                    member.is_over = True
+                    self._open -= 1
+                continue
+            fault = self._read(member)
+            if fault:
+                ended.append((member, frames.pack(frames.FAILED, member.call_id, fault)))
+            else:
+                fitting.append(member)
+        self._groups.append(fitting)
+        self.end(ended)
+        self._started = perf_counter()
+
+    def _read(self, member: Member) -> bytes:
+        """Reads a call's arguments; returns the payload of a FAILED frame if they do not fit."""
+        if self._entry is None or not self._entry.takes_lists:
+            return b'{"kind":"no_function"}'
+        member.arguments, fault = fit(self._entry, member.given.body)
+        return fault
+
+    def next(self) -> Execution[Key] | None:
+        """What to run now, as far as a caller wants it; None if all is over."""
+        with self.lock:
+            while self._groups:
+                members = [member for member in self._groups.pop() if member.is_wanted]
+                if members:
+                    self._running = Execution(members, self._make_key(members))
+                    return self._running
+            self._running = None
+            left = [member for member in self.members if not member.is_over]
+        self.end([(member, frames.pack(frames.CANCELLED, member.call_id)) for member in left])
+        return None
+
+    def lists(self, execution: Execution[Key]) -> dict[str, Any]:
+        """The arguments of its calls, each parameter as a list."""
+        entry, members = self.entry, execution.members
+        lists: dict[str, Any] = {}
+        for name in entry.accepted:
+            default = entry.defaults.get(name)
+            lists[name] = [member.arguments.get(name, default) for member in members]
+        if entry.wants_run_id:
+            lists["run_id"] = [member.given.run_id for member in members]
+        return lists
+
+    def returned(self, execution: Execution[Key], value: Any) -> None:
+        """The function has returned: each call gets its item."""
+        members = execution.members
+        fault = self.misfit(value, len(members), "returned")
+        if fault:
+            self.fail(members, fault)
+            return
+        run_ms = self.run_ms
+        limit = self.replica.order.max_result_bytes
+        ended: list[tuple[Member, bytes]] = []
+        for member, item in zip(members, value):
+            if member.is_over:
+                continue
+            try:
+                if isinstance(item, BaseException):
+                    raise item
+                frame = result_frame(member.call_id, item, run_ms, self.encode, limit)
+            except BaseException as error:  # noqa: BLE001 - or of the code that converts a value of the user's
+                frame = self.raised_frame(member, error)
+            ended.append((member, frame))
+        self.end(ended)
+
+    def misfit(self, value: Any, calls: int, verb: str) -> TypeError | None:
+        """What is wrong with a value that should be a list with an item for each call."""
+        is_list = isinstance(value, (list, tuple))
+        if is_list and len(value) == calls:
+            return None
+        what = "a " + type(value).__name__
+        if is_list or hasattr(type(value), "__len__"):
+            what += " of length %d" % len(value)
+        return TypeError(
+            "%s() %s %s for a batch of %d: the result must be a list of length %d, with one item for each call"
+            % (self.name, verb, what, calls, calls)
+        )
+
+    def raised(self, execution: Execution[Key], error: BaseException) -> None:
+        """The function has raised: its calls end, or run again in halves, of which one may be without fault. If its
+        code was stopped, no caller is left.
+        """
+        wanted = [member for member in execution.members if member.is_open]
+        if len(execution.members) == 1 or execution.has_streams or not self.entry.splits:
+            self.fail(wanted, error)
+            return
+        now = monotonic()
+        # The service has given up the others.
+        again = [member for member in wanted if now < member.until]
+        self.fail([member for member in wanted if now >= member.until], error)
+        for member in again:
+            self._read(member)  # Anew: the function may have changed them.
+        half = (len(again) + 1) // 2
+        self._groups += [again[half:], again[:half]]
+
+    def fail(self, members: Sequence[Member], error: BaseException) -> None:
+        self.end([(member, self.raised_frame(member, error)) for member in members if member.is_open])
+
+    def raised_frame(self, member: Member, error: BaseException) -> bytes:
+        # Each run's log has the traceback.
+        before = CURRENT_RUN.set(member.given.run_id)
+        try:
+            return raised_frame(member.call_id, error, self.run_ms)
+        finally:
+            CURRENT_RUN.reset(before)
+
+    def end(self, ended: Sequence[tuple[Member, bytes]]) -> None:
+        """Sends the last frames of calls; of a call whose reader lags, behind the chunks that wait for it."""
+        last: list[bytes] = []
+        with self.lock:
+            for member, frame in ended:
+                if member.is_over or (member.stream and member.stream.end(frame)):
+                    continue
+                member.is_over = True
+                self._open -= 1
+                last.append(frame)
+        if last:
+            self.replica.send(b"".join(last))
+
+    def cancel(self, call_id: int) -> Execution[Key] | None:
+        """Ends a call; returns the execution if no caller wants it any more, so that its code has to be stopped."""
+        if call_id not in self.call_ids:
+            return None
+        member = self.members[call_id - self.call_ids.start]
+        with self.lock:
+            if not member.is_wanted:
+                return None
+            member.is_cancelled = True
+            is_last = self._open == 1
+            if not is_last:
+                member.is_over = True
+                self._open -= 1
+            running = self._running
+            if running and any(each.is_wanted for each in running.members):
+                running = None
+            if self.on_change:
+                self.on_change()
+        if not is_last:
+            self.replica.send(frames.pack(frames.CANCELLED, call_id))
+        return running
+
+    def grant(self, call_id: int, count_bytes: int) -> None:
+        """Lets a call's stream send that many more bytes."""
+        if call_id not in self.call_ids:
+            return
+        member = self.members[call_id - self.call_ids.start]
+        stream = member.stream
+        if stream is None:
+            return
+        with self.lock:
+            if member.is_over:
+                return
+            released = stream.grant(count_bytes)
+            if stream.last is not None and not stream.held:
+                released += stream.last
+                member.is_over = True
+                self._open -= 1
+            # Under the lock, so that a cancel's frame comes behind it.
+            if released:
+                self.replica.outbox.waiting.append(released)
+            if self.on_change:
+                self.on_change()
+        if released:
+            self.replica.outbox.flush()
+
+
+def run_together(
+    batch: Batch[Key],
+    encode: Callable[[Any], bytes],
+    enter: Callable[[Key], None],
+    leave: Callable[[Key], None],
+) -> None:
+    """Runs a batch on this thread. A cancel may raise RunCancelled only between `enter` and `leave`."""
+    batch.begin(encode)
+    while (execution := batch.next()) is not None:
+        arguments = batch.lists(execution)
+        key = execution.key
+        value: Any = None
+        error: BaseException | None = None
+        is_stream = False
+        CURRENT_RUN.set(execution.run_id)
+        try:
+            try:
+                enter(key)
+                value = batch.entry.call(arguments)
+            finally:
+                leave(key)  # Within the outer `try`: a cancel that lands just before this is caught too.
+            is_stream = is_iterator(value)
+            if is_stream:
+                from .batch_streams import stream_together
+
+                stream_together(batch, execution, value, enter, leave)
+        except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises is its outcome
+            error = raised
+        finish_lines(execution.run_id)
+        if error is not None:
+            batch.raised(execution, error)
+        elif not is_stream:
+            batch.returned(execution, value)
+        if execution.has_streams:
+            from .batch_streams import await_readers
+
+            await_readers(batch, execution)
+        CURRENT_RUN.set("")
+
+
+def stalled_frame(call_id: int, run_ms: float) -> bytes:
+    """FAILED, for a call whose reader lags too far behind."""
+    return frames.pack(frames.FAILED, call_id, dumps({"kind": "stalled", "run_ms": run_ms}).encode())
