@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from typing import Any
 
 import ray
 from ray import serve
@@ -25,7 +26,6 @@ def sleep(items: int) -> None:
     time.sleep(0.005 + 0.0002 * items)
 
 
-@serve.deployment(num_replicas=1, max_ongoing_requests=2000, max_queued_requests=-1)
 class Batched:
     @serve.batch(max_batch_size=int(size), batch_wait_timeout_s=float(wait_ms) / 1000)
     async def work(self, n: list[int]) -> list[int]:
@@ -64,6 +64,9 @@ if __name__ == "__main__":
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
     quiet = {"encoding": "TEXT", "log_level": "ERROR", "enable_access_log": False}
     serve.start(http_options={"host": "127.0.0.1", "port": port}, logging_config=quiet)
-    serve.run(Batched.options(logging_config=quiet).bind(), route_prefix="/work")
+    deployment: Any = serve.deployment(
+        num_replicas=1, max_ongoing_requests=2000, max_queued_requests=-1, logging_config=quiet
+    )(Batched)
+    serve.run(deployment.bind(), route_prefix="/work")
     print(json.dumps({"url": f"http://127.0.0.1:{port}/work"}), flush=True)
     threading.Event().wait()
