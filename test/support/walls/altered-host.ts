@@ -48,7 +48,11 @@ export function alteredHost(
 /** A folder that is removed with the test. */
 export function temporaryFolder(owner?: number): string {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-altered-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  onTestFinished(() => {
+    // The places where walls mount something are closed, also to an ordinary user who owns them.
+    execFileSync("chmod", ["-R", "u+rwX", folder]);
+    rmSync(folder, { recursive: true, force: true });
+  });
   if (owner !== undefined) chownSync(folder, owner, owner);
   return folder;
 }
