@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "vitest";
 import { SkippingClock } from "../../support/clocks.ts";
@@ -92,7 +92,7 @@ verifies("batching.log", "lines are of the first call, and tracebacks of each ca
     ["print and raise", "fine"].map((text) => ({ text })),
   );
   expect(answers.map(({ status }) => status)).toEqual([500, 200]);
-  const [failed = "", fine = ""] = answers.map(({ json }) => json.run_id as string);
+  const [failed = "", fine = ""] = answers.map(({ headers }) => headers.get("x-request-id") ?? "");
   const of = (runId: string, stream: string): string[] =>
     service().logs.flatMap((line) => (line.runId === runId && line.stream === stream ? [line.text] : []));
   await until("the lines are here", () => of(fine, "stdout").length > 0 && of(failed, "stderr").length > 3);
@@ -124,9 +124,10 @@ verifies("batching.cancel", "the time limit ends the calls of a batch, and stops
   const calls = together("slow", [{ n: 1 }, { n: 2 }]);
   await until("it runs", () => existsSync(file("slow")));
   clock.skip(600_000);
-  expect((await calls).map(({ status, json }) => [status, json.code])).toEqual(
-    Array(2).fill([504, "timed_out"]),
-  );
+  expect((await calls).map(({ status, json }) => [status, json.code])).toEqual([
+    [504, "timed_out"],
+    [504, "timed_out"],
+  ]);
   const answer = await service().call("app", { text: "after" }, { functionName: "embed" });
   expect(answer.json.result).toMatchObject({ text: "after" });
 });

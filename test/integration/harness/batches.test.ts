@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Outcome } from "../../../src/model/outcome.ts";
-import { sharedPool, returned, testPool, type TestCall, type TestPool } from "../../support/pool.ts";
+import { sharedPool, returned, type TestCall, type TestPool } from "../../support/pool.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { batchApp, batchSettings, together, WAYS } from "./batch-apps.ts";
@@ -150,7 +150,7 @@ describe.each(WAYS)("%s", (_, isAsync, more, concurrency) => {
     "a result of the wrong length fails all calls, and names both",
     async () => {
       const said = async (kind: string): Promise<unknown[]> =>
-        shown(await outcomes(shared(), "wrong", Array(3).fill({ kind })));
+        shown(await outcomes(shared(), "wrong", [{ kind }, { kind }, { kind }]));
       const end = "for a batch of 3: the result must be a list of length 3, with one item for each call";
       expect(await said("short")).toEqual(
         Array(3).fill(`TypeError: wrong() returned a list of length 1 ${end}`),
