@@ -91,6 +91,7 @@ const byName = [
   project("thorough", 600_000, { ...shared, include: ["test/thorough/**/*.test.ts", ...ON_BOTH] }),
   project("faults", 600_000, { ...shared, ...withShort("faults") }),
   project("dashboard", 600_000, { ...shared, ...withShort("dashboard") }),
+  project("examples", 600_000, shared),
   project("walls", 1_800_000, { ...withPostgres, ...withShort("walls") }),
   project("gpu", 600_000),
   project("images", 600_000, withPostgres),

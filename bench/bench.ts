@@ -1,10 +1,15 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { judgeAgainst, measureAgainst } from "./against.ts";
 import { DATABASES } from "./async-database.ts";
 import { asyncText } from "./async-report.ts";
 import { judgeAsync } from "./async-targets.ts";
 import { type AsyncSettings, measureAsync } from "./async.ts";
 import { judgeCold, measureCold } from "./cold.ts";
+import { batchingText } from "./batching/batching-report.ts";
+import { judgeBatching } from "./batching/batching-targets.ts";
+import { BATCHING_PART_IDS, type BatchingSettings, measureBatching } from "./batching/batching.ts";
+import { writePlots } from "./batching/plots.ts";
 import { deployText } from "./deploy-report.ts";
 import { judgeDeploy } from "./deploy-targets.ts";
 import { measureDeploy } from "./deploy.ts";
@@ -36,28 +41,35 @@ import { wallsText } from "./walls-report.ts";
 import { judgeWalls } from "./walls-targets.ts";
 import { measureWalls } from "./walls.ts";
 
-const USAGE = `usage: npm run bench sync|server|cluster|seats|cold|stream|async|deploy|walls|memory|gpu [-- options]
+const USAGE = `usage: npm run bench sync|server|cluster|seats|batching|cold|stream|async|deploy|walls|memory|gpu [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   server        FastAPI as a server app beside a bare pass-through and alone: calls, bodies, streams, WebSockets
   cluster       calls and streams of an app that another node has, beside a bare pass-through to that node
   seats         calls of an app in a seat elsewhere, beside a bare TLS pass-through to the replica
+  batching      calls that share executions beside calls one by one, fixed policies, Ray Serve, LitServe and BentoML
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
   memory        what the service and its apps hold, idle and after a load; takes four minutes, without options but --json
-  gpu           decoders as 256 streams and first tokens beside their bare loop, starts beside a bare context; needs an
-                NVIDIA GPU and PyTorch in python3
-  --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5; gpu 3, 1)
-  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster and seats 1, quick 0.7)
+  gpu           decoders as 256 streams and first tokens beside their bare loop, starts beside a bare context, batches
+                beside their bare loop; needs an NVIDIA GPU and PyTorch in python3
+  --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; batching 9, 1; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5; gpu 3, 1)
+  --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster, seats and batching 1, quick 0.7)
+  --against DIR sync only: pairs of fresh services of this checkout and another one, two rounds each (default 20 rounds)
   --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
-  --part P      may be repeated; stream: ${PART_IDS.join(", ")}; gpu: ${GPU_PART_IDS.join(", ")}
+  --part P      may be repeated; stream: ${PART_IDS.join(", ")}; batching: ${BATCHING_PART_IDS.join(", ")}; gpu: ${GPU_PART_IDS.join(", ")}
+  --plots DIR   batching only: writes plots of calls per second and p95 against the load
   --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
+  --tiny        gpu only, parts embeddings and stepper: with models that need no GPU, to try that the bench works
   --quick       a short look; read nothing into small differences
   --json        one JSON document on stdout`;
 
 const TOP_FUNCTIONS = 12;
+
+/** Ten pairs. */
+const AGAINST_ROUNDS = 20;
 
 /** Usually, and for a quick look. */
 const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
@@ -65,6 +77,7 @@ const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
   server: [15, 3],
   cluster: [15, 3],
   seats: [15, 3],
+  batching: [9, 1],
   cold: [5, 3],
   stream: [3, 1],
   async: [3, 1],
@@ -86,6 +99,9 @@ async function main(): Promise<boolean> {
       database: { type: "string" },
       part: { type: "string", multiple: true },
       profile: { type: "string" },
+      plots: { type: "string" },
+      against: { type: "string" },
+      tiny: { type: "boolean", default: false },
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
     },
@@ -95,14 +111,23 @@ async function main(): Promise<boolean> {
   const isAsync = what === "async";
   const isLong = isStream || isAsync;
   const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
-  const rounds = Number(values.rounds ?? (values.quick ? quick : usual));
+  const isAgainst = values.against !== undefined && !values.quick;
+  const rounds = Number(values.rounds ?? (isAgainst ? AGAINST_ROUNDS : values.quick ? quick : usual));
   const isSync = ["sync", "server", "cluster", "seats"].includes(what ?? "");
-  const usualSeconds = isSync || what === "walls" ? 1 : 2;
+  const isBatching = what === "batching";
+  const usualSeconds = isSync || isBatching || what === "walls" ? 1 : 2;
   const measureMs = Number(values.seconds ?? (values.quick ? 0.7 : usualSeconds)) * 1000;
   const isGpu = what === "gpu";
   const parts = PART_IDS.filter((part) => values.part?.includes(part) ?? true);
   const gpuParts = GPU_PART_IDS.filter((part) => values.part?.includes(part) ?? true);
-  const known: readonly string[] = isGpu ? GPU_PART_IDS : isStream ? PART_IDS : [];
+  const batchingParts = BATCHING_PART_IDS.filter((part) => values.part?.includes(part) ?? true);
+  const known: readonly string[] = isBatching
+    ? BATCHING_PART_IDS
+    : isGpu
+      ? GPU_PART_IDS
+      : isStream
+        ? PART_IDS
+        : [];
   const database = DATABASES.find((kind) => kind === (values.database ?? "sqlite"));
   const isSound =
     Number.isInteger(rounds) &&
@@ -111,9 +136,13 @@ async function main(): Promise<boolean> {
     more.length === 0 &&
     (values.part ?? []).every((part) => known.includes(part)) &&
     (isLong || values.profile === undefined) &&
+    (what === "sync" || values.against === undefined) &&
+    (isBatching || values.plots === undefined) &&
+    (!values.tiny || (isGpu && gpuParts.every((part) => part === "embeddings" || part === "stepper"))) &&
     (isAsync || values.database === undefined);
   if (isSound && isSync) {
     const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
+    if (values.against !== undefined) return against(values.against, settings, values.json);
     if (what === "cluster") return cluster(settings, values.json);
     if (what === "seats") return seats(settings, values.json);
     return what === "sync" ? sync(settings, values.json) : server(settings, values.json);
@@ -123,7 +152,11 @@ async function main(): Promise<boolean> {
   }
   if (isSound && what === "memory" && values.rounds === undefined && values.seconds === undefined)
     return memory(values.json);
-  if (isSound && isGpu) return gpu(gpuParts, rounds, measureMs, values.json);
+  if (isSound && isBatching) {
+    const settings = { parts: batchingParts, rounds, measureMs, warmUpMs: values.quick ? 300 : 1000 };
+    return batching(settings, values.plots, values.json);
+  }
+  if (isSound && isGpu) return gpu(gpuParts, rounds, measureMs, values.tiny, values.json);
   if (isSound && what === "cold" && values.seconds === undefined) return cold(rounds, values.json);
   if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);
   if (isSound && isStream) {
@@ -146,6 +179,18 @@ async function sync(settings: SyncSettings, asJson: boolean): Promise<boolean> {
   );
   const isSound = subjects.every(({ status }) => status === "measured" || status === "skipped");
   return isSound && noneMissed(verdicts);
+}
+
+async function against(checkout: string, settings: SyncSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const subjects = await measureAgainst(checkout, settings);
+  const verdicts = judgeAgainst(subjects);
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, subjects, verdicts })
+      : syncText(machine, settings, subjects, verdicts),
+  );
+  return subjects.every(({ status }) => status === "measured") && noneMissed(verdicts);
 }
 
 async function server(settings: SyncSettings, asJson: boolean): Promise<boolean> {
@@ -188,6 +233,24 @@ async function seats(settings: SyncSettings, asJson: boolean): Promise<boolean> 
   return subjects.every(({ status }) => status === "measured") && noneMissed(verdicts);
 }
 
+async function batching(
+  settings: BatchingSettings,
+  plotsDir: string | undefined,
+  asJson: boolean,
+): Promise<boolean> {
+  const machine = await describeMachine();
+  const figures = await measureBatching(settings);
+  const verdicts = judgeBatching(figures);
+  if (plotsDir !== undefined && figures.problem === null) writePlots(plotsDir, figures);
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, figures, verdicts })
+      : batchingText(machine, settings, figures, verdicts),
+  );
+  const isSound = figures.subjects.every(({ status }) => status === "measured" || status === "skipped");
+  return isSound && figures.problem === null && noneMissed(verdicts);
+}
+
 async function cold(repeats: number, asJson: boolean): Promise<boolean> {
   const machine = await describeMachine();
   const figures = await measureCold(repeats);
@@ -224,10 +287,11 @@ async function gpu(
   parts: readonly GpuPartId[],
   rounds: number,
   measureMs: number,
+  isTiny: boolean,
   asJson: boolean,
 ): Promise<boolean> {
   const machine = await describeMachine();
-  const figures = await measureGpu(parts, rounds, measureMs);
+  const figures = await measureGpu(parts, rounds, measureMs, isTiny);
   const verdicts = judgeGpu(figures);
   print(asJson ? JSON.stringify({ machine, figures, verdicts }) : gpuText(machine, figures, verdicts));
   return figures.problem === null && noneMissed(verdicts);

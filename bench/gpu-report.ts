@@ -1,10 +1,11 @@
-import { type Beside, type GpuFigures, STREAMS } from "./gpu.ts";
+import { STREAMS } from "./gpu-streams.ts";
+import type { Beside, GpuFigures } from "./gpu.ts";
 import { type Machine, machineLines } from "./machine.ts";
 import { verdictLines } from "./report.ts";
 import { divided, judge, medianBy, type Verdict } from "./targets.ts";
 
 /** Apps on a GPU are held against the same code without the service. */
-export function judgeGpu({ large, small, first, start }: GpuFigures): Verdict[] {
+export function judgeGpu({ large, small, first, start, embeddings, stepper }: GpuFigures): Verdict[] {
   const ratio = ({ alone, served }: Beside) => divided(served, alone, (value) => value);
   return [
     judge({
@@ -36,6 +37,20 @@ export function judgeGpu({ large, small, first, start }: GpuFigures): Verdict[] 
       unit: "ratio",
       ...ratio(start),
     }),
+    judge({
+      what: "embeddings: a batched function / the loop alone at its best size, texts per second",
+      bound: "at least",
+      target: 0.95,
+      unit: "ratio",
+      ...ratio(embeddings),
+    }),
+    judge({
+      what: `a stepper: ${STREAMS} streams / the loop alone, tokens per second`,
+      bound: "at least",
+      target: 0.99,
+      unit: "ratio",
+      ...ratio(stepper),
+    }),
   ];
 }
 
@@ -47,13 +62,15 @@ function differenceOf({ alone, served }: Beside): number | null {
 
 /** For people. */
 export function gpuText(machine: Machine, figures: GpuFigures, verdicts: readonly Verdict[]): string {
-  const { large, small, first, start, problem } = figures;
+  const { large, small, first, start, embeddings, stepper, problem } = figures;
   const lines = [
     ...machineLines(machine),
     `decoders with ${STREAMS} sequences; contexts of PyTorch`,
     ...rounds("a billion parameters, tokens/s", large),
     ...rounds("a small model, tokens/s", small),
     ...rounds("a context, ms", start),
+    ...rounds("embeddings, texts/s", embeddings),
+    ...rounds("a stepper, tokens/s", stepper),
   ];
   const [without, through] = [median(first.alone), median(first.served)];
   if (without !== null && through !== null)

@@ -2,26 +2,19 @@ import { cpSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { measureEmbeddings, measureStepper } from "./gpu-batching.ts";
+import { asked, type Sides, STREAMS, streamedRate } from "./gpu-streams.ts";
 import { descendantsOf, endOfReplicas } from "./proc.ts";
 import { type Child, runTool, startChild } from "./processes.ts";
 import { progress } from "./progress.ts";
 import { makeScratchDir } from "./scratch.ts";
-import { startStreamClient } from "./stream-client.ts";
-import { streamProblemOf } from "./stream-job.ts";
 import { type MillraceRunning, startMillrace } from "./subjects/millrace.ts";
 import { timedCall } from "./timed-call.ts";
 
-export const GPU_PART_IDS = ["large", "small", "start"] as const;
+export const GPU_PART_IDS = ["large", "small", "start", "embeddings", "stepper"] as const;
 export type GpuPartId = (typeof GPU_PART_IDS)[number];
 
 const APPS = join(import.meta.dirname, "apps");
-export const STREAMS = 256;
-/** More than any measurement reads. */
-const TOKENS = 10_000_000;
-/** Until all streams have begun and are read evenly. */
-const WARM_UP_MS = 4_000;
-/** The streams do not end by themselves. */
-const CUT_OFF = "stream without an end";
 /** First tokens of a round, and calls before that are not counted. */
 const FIRST_TOKENS = 25;
 const WARM_UP_CALLS = 10;
@@ -43,19 +36,26 @@ export type GpuFigures = {
   readonly first: Beside;
   /** Milliseconds of a context on the GPU, and of a call that starts a replica which creates one. */
   readonly start: Beside;
+  /** Texts per second of an encoder: its function in batches of the best size, and through calls. */
+  readonly embeddings: Beside;
+  /** Tokens per second of a stepper of a billion parameters: its bare loop, and as streams. */
+  readonly stepper: Beside;
   readonly problem: string | null;
 };
 
-type Sides = { readonly alone: number[]; readonly served: number[] };
-
-/** Measures some parts with the service's default isolation; both sides of each take turns. */
+/**
+ * Measures some parts with the service's default isolation; both sides of each take turns. `isTiny`: with models that need
+ * no GPU, which only batches have.
+ */
 export async function measureGpu(
   parts: readonly GpuPartId[],
   rounds: number,
   measureMs: number,
+  isTiny: boolean,
 ): Promise<GpuFigures> {
   const sides = (): Sides => ({ alone: [], served: [] });
   const [large, small, first, start] = [sides(), sides(), sides(), sides()];
+  const [embeddings, stepper] = [sides(), sides()];
   let problem: string | null = null;
   try {
     if (parts.includes("large")) {
@@ -74,10 +74,12 @@ export async function measureGpu(
       });
     }
     if (parts.includes("start")) await measureStarts(rounds, start);
+    if (parts.includes("embeddings")) await measureEmbeddings(rounds, measureMs, embeddings, isTiny);
+    if (parts.includes("stepper")) await measureStepper(rounds, measureMs, stepper, isTiny);
   } catch (error) {
     problem = (error as Error).message;
   }
-  return { large, small, first, start, problem };
+  return { large, small, first, start, embeddings, stepper, problem };
 }
 
 type DecoderRunning = { readonly service: MillraceRunning; readonly alone: Child };
@@ -107,26 +109,7 @@ async function measureRates(
   progress(`${title}: the loop alone`);
   bare.push((await asked(alone, `rate ${measureMs / 1000}`)) as number);
   progress(`${title}: ${STREAMS} streams`);
-  served.push(await streamedRate(service, measureMs));
-}
-
-/** Reads all streams at once; gives the messages per second of all together. */
-async function streamedRate(service: MillraceRunning, measureMs: number): Promise<number> {
-  const client = startStreamClient();
-  const { pid, headers } = service;
-  const server = { url: service.callUrl("decoder"), headers, pid, stop: service.stop };
-  const round = await client.read(server, {
-    streams: STREAMS,
-    body: JSON.stringify({ n: TOKENS }),
-    isGzip: false,
-    window: { fromMs: WARM_UP_MS, toMs: WARM_UP_MS + measureMs },
-    endWithinMs: 0,
-  });
-  await client.stop();
-  const { [CUT_OFF]: _, ...errors } = round.errors;
-  const problem = streamProblemOf({ ...round, errors });
-  if (problem !== null) throw new Error(`the decoder's streams: ${problem}`);
-  return round.messagesPerSecond;
+  served.push(await streamedRate(service, "decoder", measureMs));
 }
 
 async function measureFirstTokens(
@@ -164,12 +147,6 @@ async function firstTokenMs(url: string, headers: Readonly<Record<string, string
   });
   call.end(JSON.stringify({ n: 1 }));
   return await promise;
-}
-
-/** The answer of the decoder without a service (`apps/decoder/alone.py`). */
-async function asked(alone: Child, line: string): Promise<unknown> {
-  alone.send(line);
-  return JSON.parse(await alone.nextLine());
 }
 
 async function measureStarts(rounds: number, { alone, served }: Sides): Promise<void> {

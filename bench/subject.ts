@@ -12,7 +12,7 @@ export type Running = {
 
 /** One thing to measure; the names are those of the tables. */
 export type Subject = {
-  readonly id: "echo" | "floor" | "passthrough" | "millrace" | "pod" | "walls" | "fastapi";
+  readonly id: "echo" | "floor" | "passthrough" | "millrace" | "pod" | "walls" | "fastapi" | "before";
   readonly name: string;
   /** What a right answer to `CALL_BODY` contains. */
   readonly expects: string;

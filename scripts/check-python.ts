@@ -20,7 +20,7 @@ const PASSED = "node_modules/.cache/python/passed";
 const SETTINGS = ["ruff.toml", "pyrightconfig.json", "package-lock.json", "scripts/check-python.ts"];
 
 process.chdir(path.dirname(import.meta.dirname));
-const sources = globSync("{python,client,examples,bench,test,packaging}/**/*.py").toSorted();
+const sources = globSync("{python,examples,bench,test,packaging}/**/*.py").toSorted();
 
 /** Everything that the answer depends on. */
 function fingerprint(): string {

@@ -45,7 +45,9 @@ type Config = {
 
 const REPOSITORY = path.join(import.meta.dirname, "..");
 /** What the image holds of ours; the same as in packaging/worker/Dockerfile. */
-const PACKAGES = ["millrace_agent", "millrace_walls", "millrace_worker"];
+const PACKAGES = ["millrace", "millrace_agent", "millrace_client", "millrace_walls", "millrace_worker"];
+/** Those of them without which nothing starts. */
+const NEEDED = ["millrace_agent", "millrace_walls", "millrace_worker"];
 const TARGET = "opt/millrace/python";
 const USER = "10001:10001";
 const AGENT: ImageStart = {
@@ -135,7 +137,7 @@ const IMPORT = /^\s*(?:import ([A-Za-z_]\w*)|from ([A-Za-z_]\w*)[.\w]* import )/
 /** What our own packages in a folder import of the standard library. */
 export function neededModules(folder: string): string[] {
   const names = new Set<string>();
-  for (const name of PACKAGES)
+  for (const name of NEEDED)
     for (const file of readdirSync(path.join(folder, name)).filter((each) => each.endsWith(".py")))
       for (const [, plain, from] of readFileSync(path.join(folder, name, file), "utf8").matchAll(IMPORT))
         names.add(plain ?? from ?? "");

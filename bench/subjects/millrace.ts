@@ -1,7 +1,9 @@
 import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { askMemory, startChild, withOpenFiles } from "../processes.ts";
 
-const APPS = join(import.meta.dirname, "../apps");
+const ROOT = join(import.meta.dirname, "../..");
+const APPS = join(ROOT, "bench/apps");
 
 /** A Millrace service in a process of its own. */
 export type MillraceRunning = {
@@ -26,6 +28,10 @@ export type MillraceOptions = {
   readonly profileDir?: string | undefined;
   /** It can be asked for its memory. */
   readonly mayCollect?: boolean;
+  /** A module that changes how it works, loaded before its own. */
+  readonly preload?: string | undefined;
+  /** The root of another checkout, whose service is started instead. */
+  readonly checkout?: string | undefined;
 };
 
 /**
@@ -35,12 +41,21 @@ export type MillraceOptions = {
 export async function startMillrace(
   dataDir: string,
   apps: readonly string[],
-  { maxConnections, databaseUrl, isolation, profileDir, mayCollect = false }: MillraceOptions = {},
+  {
+    maxConnections,
+    databaseUrl,
+    isolation,
+    profileDir,
+    mayCollect = false,
+    preload,
+    checkout = ROOT,
+  }: MillraceOptions = {},
 ): Promise<MillraceRunning> {
   const args = [
     ...(mayCollect ? ["--expose-gc"] : []),
     ...(profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`]),
-    join(import.meta.dirname, "millrace-child.ts"),
+    ...(preload === undefined ? [] : [`--import=${pathToFileURL(preload).href}`]),
+    join(checkout, "bench/subjects/millrace-child.ts"),
     ...(maxConnections === undefined ? [] : [`--max-connections=${maxConnections}`]),
     ...(typeof databaseUrl === "string" ? [`--database-url=${databaseUrl}`] : []),
     ...(isolation === undefined ? [] : [`--isolation=${isolation}`]),

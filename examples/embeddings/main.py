@@ -1,39 +1,50 @@
-"""Text to vectors, on the CPU, with weights that the build has made."""
+"""Embeddings as OpenAI's clients know them. Calls that wait together are embedded together."""
 
-import json
-import math
-import pathlib
+import base64
+import os
 
-WEIGHTS = json.loads(pathlib.Path(__file__).with_name("weights.json").read_text())
-SIZE = len(next(iter(WEIGHTS.values())))
+import torch
+from sentence_transformers import SentenceTransformer
 
+# The first is the default; callers choose one by `model`.
+NAMES = os.environ.get("MODELS", "BAAI/bge-small-en-v1.5,BAAI/bge-m3").split(",")
 
-def run(input: "str | list[str]", model: str = "millrace-words", encoding_format: str = "float", **options):
-    """One vector for each text: the mean of its words' vectors, of length 1."""
-    texts = [input] if isinstance(input, str) else input
-    data = [{"object": "embedding", "index": i, "embedding": _embed(text)} for i, text in enumerate(texts)]
-    tokens = sum(len(text.split()) for text in texts)
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "model": model, "data": data, "usage": usage}
+# In host memory. Runs once; all forked replicas share it.
+MODELS = {name: SentenceTransformer(name, device="cpu") for name in NAMES}
 
 
-def nearest(word: str, count: int = 5):
-    """The words that stand where this one stands."""
-    own = _embed(word)
-    likeness = {other: _dot(own, _unit(vector)) for other, vector in WEIGHTS.items() if other != word.lower()}
-    best = sorted(likeness, key=lambda other: likeness[other], reverse=True)[:count]
-    return [{"word": other, "likeness": round(likeness[other], 3)} for other in best]
+def setup():
+    """Runs in each replica before its first call, after the fork: only here may CUDA start."""
+    if torch.cuda.is_available():
+        keep_to_share()
+        for model in MODELS.values():
+            model.to("cuda")
 
 
-def _embed(text):
-    known = [WEIGHTS[word] for word in text.lower().replace(".", " ").split() if word in WEIGHTS]
-    return _unit([sum(numbers) for numbers in zip(*known)] if known else [0.0] * SIZE)
+def keep_to_share():
+    """PyTorch raises an error instead of taking more memory than the replica was granted, with what CUDA takes."""
+    share, total = int(os.environ["MILLRACE_GPU_MEMORY"]), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (share - 500_000_000) / total))
 
 
-def _unit(vector):
-    length = math.sqrt(_dot(vector, vector)) or 1.0
-    return [number / length for number in vector]
+def embed(input: list, model=NAMES[0], encoding_format="float"):
+    """Each parameter is a list with one item per call; the calls of a batch ask for the same model."""
+    name = model[0]
+    if name not in MODELS:
+        error = ValueError(f"there is no model {name}; there are {', '.join(NAMES)}")
+        return [error for _ in input]
+    calls = [[texts] if isinstance(texts, str) else texts for texts in input]
+    # All texts of all calls at once.
+    vectors = iter(MODELS[name].encode([text for texts in calls for text in texts], batch_size=256))
+    return [answer(name, [shown(next(vectors), shape) for _ in texts]) for texts, shape in zip(calls, encoding_format)]
 
 
-def _dot(a, b):
-    return sum(x * y for x, y in zip(a, b))
+def shown(vector, encoding_format: str):
+    if encoding_format == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    return vector.tolist()
+
+
+def answer(name: str, vectors: list):
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    return {"object": "list", "model": name, "data": data}

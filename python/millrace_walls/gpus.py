@@ -40,8 +40,8 @@ class Gpus:
         return path in self._granted
 
 
-def _with_common(nodes: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([*_COMMON, *nodes])) if nodes else []
+def _with_common(files: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*_COMMON, *files])) if files else []
 
 
 def keep_to(gpus: Gpus) -> None:

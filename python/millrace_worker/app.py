@@ -13,6 +13,10 @@ from .frames import FUNCTIONS, HELLO_BYTES, MESSAGE_CHARS, NAME_CHARS, PARAMETER
 from .logs import shorten
 from .signature import SignatureReader
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .stepped import SteppedEntry
+
 
 class Order:
     """The settings that the processes of an app version need."""
@@ -22,7 +26,7 @@ class Order:
         self.bundle_dir: str = fields["bundle_dir"]
         self.concurrency: int = fields["concurrency"]
         self.ignore_extra: bool = fields["ignore_extra"]
-        #: By function: `key`, `size`, `on_error`, and `stepper`, the class that takes its calls instead.
+        #: By function: `key`, `size`, `on_error`, `stepper`.
         self.batching: dict[str, dict[str, Any]] = fields.get("batching") or {}
         self.max_result_bytes: int = fields["max_result_bytes"]
         self.max_chunk_bytes: int = fields["max_chunk_bytes"]
@@ -33,7 +37,7 @@ class Order:
         #: For the replica that this process becomes, at once or because it may not fork.
         self.replica_ticket: str | None = fields.get("replica_ticket")
         #: The device files of the GPUs that forks of this process may ever get; none if its forks need not tell.
-        self.gpu_nodes: list[str] = fields.get("gpu_nodes") or []
+        self.gpu_files: list[str] = fields.get("gpu_files") or []
 
 
 #: Room in HELLO for everything except the functions.
@@ -49,8 +53,16 @@ class App:
     tables for batches do not fit it.
     """
 
-    def __init__(self, module: ModuleType, entries: dict[str, Entry], batching: dict[str, dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        module: ModuleType,
+        entries: dict[str, Entry],
+        batching: dict[str, dict[str, Any]],
+        steppers: dict[str, SteppedEntry],
+    ) -> None:
         self.module = module
+        #: What runs the functions that have no `def`.
+        self.steppers = steppers
         self.setup = entries.pop(SETUP, None)
         if self.setup:
             self.setup.require_setup()
@@ -64,7 +76,7 @@ class App:
         self.has_async = any(entry.is_async for entry in (*entries.values(), self.setup) if entry)
         reader = SignatureReader()
         # With the import: forked replicas inherit it, and effects of the hints' code count as the import's.
-        self._functions = _fit([reader.read(entry) for entry in entries.values()])
+        self._functions = _fit([reader.read(entry) for entry in (*entries.values(), *steppers.values())])
 
     def describe(self) -> dict[str, Any]:
         """The part of HELLO that is the same for every replica of a version."""
@@ -74,7 +86,20 @@ class App:
 def load(order: Order) -> App:
     """Imports `main.py` of the working directory; raises whatever the import raises."""
     module = importlib.import_module("main")
-    return App(module, find_entries(module, order.ignore_extra), order.batching)
+    entries = find_entries(module, order.ignore_extra)
+    return App(module, entries, order.batching, find_steppers(module, order))
+
+
+def find_steppers(module: ModuleType, order: Order) -> dict[str, SteppedEntry]:
+    """The classes that the app's configuration names as steppers, by function. Raises TypeError if one is none."""
+    found: dict[str, SteppedEntry] = {}
+    for name, batching in order.batching.items():
+        class_name = batching.get("stepper")
+        if class_name is not None:
+            from .stepped import find_stepper
+
+            found[name] = find_stepper(module, name, class_name, order.ignore_extra)
+    return found
 
 
 def _fit(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:

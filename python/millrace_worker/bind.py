@@ -18,25 +18,30 @@ SETUP = "setup"
 class Entry:
     """A callable function."""
 
-    def __init__(self, name: str, function: Callable[..., Any], plain: FunctionType, ignore_extra: bool) -> None:
-        """`plain` is the innermost function that `function` wraps, or itself."""
+    def __init__(
+        self, name: str, function: Callable[..., Any], plain: FunctionType, ignore_extra: bool, skipped: int = 0
+    ) -> None:
+        """`plain` is the innermost function that `function` wraps, or itself. Its first `skipped` parameters are the
+        harness's.
+        """
         code = plain.__code__
-        names = _named_parameters(code)
+        names = self.names = _named_parameters(code)[skipped:]
         self.name = name
         self.function = function
         self.plain = plain
         values = plain.__defaults__ or ()
         last = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
-        self.defaults = {**dict(zip(last, values)), **(plain.__kwdefaults__ or {})}
+        defaults = {**dict(zip(last, values)), **(plain.__kwdefaults__ or {})}
+        self.defaults = {name: defaults[name] for name in names if name in defaults}
         self.wants_run_id = "run_id" in names
         asked = [name for name in names if name != "run_id"]
         self.required: frozenset[str] = frozenset(name for name in asked if name not in self.defaults)
         self.accepted: frozenset[str] = frozenset(asked)
-        self.positional = names[: code.co_posonlyargcount]
-        rest_index = len(names) + bool(code.co_flags & _VARARGS)
+        self.positional = names[: max(0, code.co_posonlyargcount - skipped)]
+        rest_index = skipped + len(names) + bool(code.co_flags & _VARARGS)
         self.rest_name = code.co_varnames[rest_index] if code.co_flags & _VARKEYWORDS else None
         self.ignore_extra = ignore_extra
-        self.is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
+        self.is_async = is_async(plain)
         self.is_generator = bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
         #: It runs several calls at a time: each parameter is a list, and so is the result.
         self.takes_lists = False
@@ -61,7 +66,7 @@ class Entry:
 
     def require_setup(self) -> None:
         """Raises TypeError if this cannot be `setup`, which is called once, without arguments."""
-        missing = [name for name in _named_parameters(self.plain.__code__) if name not in self.defaults]
+        missing = [name for name in self.names if name not in self.defaults]
         if missing:
             raise TypeError(
                 "setup() in main.py is called without arguments, but requires %s: remove the parameters or give them"
@@ -94,14 +99,18 @@ class Entry:
     def call(self, arguments: dict[str, Any]) -> Any:
         if not self.positional:
             return self.function(**arguments)
+        args = self.take_positional(arguments)
+        return self.function(*args, **arguments)
+
+    def take_positional(self, arguments: dict[str, Any]) -> list[Any]:
+        """Takes the arguments of parameters that have no keyword out of the others."""
         last = max((index for index, name in enumerate(self.positional) if name in arguments), default=-1)
         # Positions cannot be skipped, so a missing argument before a given one is passed as its default.
-        args = [arguments.pop(name, self.defaults.get(name)) for name in self.positional[: last + 1]]
-        return self.function(*args, **arguments)
+        return [arguments.pop(name, self.defaults.get(name)) for name in self.positional[: last + 1]]
 
     def describe(self) -> dict[str, Any]:
         """The signature as the service keeps it."""
-        names = [name for name in _named_parameters(self.plain.__code__) if name != "run_id"]
+        names = [name for name in self.names if name != "run_id"]
         parameters = [self._describe_parameter(name, "named") for name in names]
         if self.rest_name is not None:
             parameters.append(self._describe_parameter(self.rest_name, "rest"))
@@ -111,7 +120,7 @@ class Entry:
             "is_async": self.is_async,
             "is_generator": self.is_generator,
             "wants_run_id": self.wants_run_id,
-            "doc": _text(self.function.__doc__),
+            "doc": shown_text(self.function.__doc__),
             **({"batch": "list"} if self.takes_lists else {}),
         }
 
@@ -140,19 +149,24 @@ def find_entries(module: ModuleType, ignore_extra: bool) -> dict[str, Entry]:
         # not asked for other attributes: they may import something then, or raise.
         own = getattr(value, "__module__", None) == module.__name__
         own = own and (isinstance(value, FunctionType) or hasattr(value, "__wrapped__"))
-        plain = _unwrap(value) if own or name in exported else None
+        plain = unwrap(value) if own or name in exported else None
         if plain is not None:
             entries[name] = Entry(name, value, plain, ignore_extra)
     return entries
 
 
-def _unwrap(value: Any) -> FunctionType | None:
+def unwrap(value: Any) -> FunctionType | None:
+    """The innermost function that a decorated one wraps; None if there is none."""
     for _ in range(100):
         inner = getattr(value, "__wrapped__", None)
         if inner is None:
             break
         value = inner
     return value if isinstance(value, FunctionType) else None
+
+
+def is_async(function: FunctionType) -> bool:
+    return bool(function.__code__.co_flags & (_COROUTINE | _ASYNC_GENERATOR))
 
 
 def _named_parameters(code: CodeType) -> tuple[str, ...]:
@@ -169,20 +183,21 @@ def _annotation(function: FunctionType, name: str) -> str | None:
 def annotation_text(annotation: Any) -> str | None:
     try:
         if annotation is None or isinstance(annotation, str):
-            return _text(annotation)
+            return shown_text(annotation)
         # Before Python 3.11 list[int] is an instance of type as well.
         is_class = isinstance(annotation, type) and not hasattr(annotation, "__args__")
-        return _text(annotation.__name__ if is_class else str(annotation))
+        return shown_text(annotation.__name__ if is_class else str(annotation))
     except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything
         return None
 
 
 def _shown(value: Any) -> str | None:
     try:
-        return _text(repr(value))
+        return shown_text(repr(value))
     except BaseException:  # noqa: BLE001 - a user's __repr__ may raise anything
         return None
 
 
-def _text(text: str | None) -> str | None:
+def shown_text(text: str | None) -> str | None:
+    """A note about the app, as long as the service takes it."""
     return text[:NOTE_CHARS] if isinstance(text, str) else None

@@ -17,6 +17,7 @@ from . import frames
 from .app import App, Order
 from .bind import Entry
 from .chunks import Chunks, Credit, Outbox, send_all
+from .current import enter as enter_call
 from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
 from .logs import CURRENT_RUN, finish_lines, shorten
@@ -49,6 +50,10 @@ class Replica:
         self._is_fork = False
         self._begin_lock = threading.Lock()
         self._begun = 0
+        #: Beside steppers, whose calls never wait for others: the ids of calls that wait for their turn.
+        self._behind: set[int] = set()
+        #: Takes a frame (call id, type, payload) if its call is a stepper's; None if the app has no steppers.
+        self.take_stepped: Callable[[int, int, bytes], bool] | None = None
         self._withdrawn: set[int] = set()
 
     def begin(self, call_id: int) -> bool:
@@ -57,6 +62,7 @@ class Replica:
             if call_id in self._withdrawn:
                 self._withdrawn.discard(call_id)
                 return False
+            self._behind.discard(call_id)
             if call_id > self._begun:
                 self._begun = call_id
         return True
@@ -69,11 +75,18 @@ class Replica:
             self._begun = max(self._begun, call_ids.stop - 1)
         return withdrawn
 
+    def wait_behind(self, call_id: int) -> None:
+        """Notes that a call waits for its turn, while calls of steppers that came later begin."""
+        with self._begin_lock:
+            if call_id not in self._withdrawn:
+                self._behind.add(call_id)
+
     def withdraw(self, call_id: int) -> bool:
         """Withdraws a call that has not begun. Calls begin in the order of their ids."""
         with self._begin_lock:
-            if call_id <= self._begun:
+            if call_id <= self._begun and call_id not in self._behind:
                 return False
+            self._behind.discard(call_id)
             self._withdrawn.add(call_id)
         return True
 
@@ -179,7 +192,8 @@ def since(started: float) -> float:
 
 def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], str, bytes]:
     """The function, its arguments and the run's id; or None for the function, and the payload of a FAILED frame."""
-    name, (run_id, _, _, body) = frames.split_call(payload)
+    name, (run_id, attempt, limit_ms, body) = frames.split_call(payload)
+    enter_call(attempt, limit_ms)
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'

@@ -104,10 +104,14 @@ def split_call(payload: bytes) -> tuple[str, Given]:
     return name, Given(run_id.decode("ascii"), attempt, limit_ms, payload[end:])
 
 
+def name_of(payload: bytes) -> bytes:
+    """A CALL's function alone."""
+    return payload[CALL_HEAD.size : CALL_HEAD.size + payload[0]]
+
+
 def function_of(batch: bytes) -> str:
-    """A BATCH's function."""
-    start = BATCH_HEAD.size
-    return batch[start : start + batch[0]].decode("ascii")
+    """A BATCH's function alone."""
+    return batch[BATCH_HEAD.size : BATCH_HEAD.size + batch[0]].decode("ascii")
 
 
 def split_batch(payload: bytes) -> tuple[str, list[Given]]:

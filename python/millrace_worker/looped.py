@@ -96,7 +96,10 @@ class Looped:
             self._loop.remove_reader(self._replica.wire.fileno())
             self._closing = True
         else:
-            self._pending.extend(received)
+            take_stepped = self._replica.take_stepped
+            for call_id, kind, payload in received:
+                if not (take_stepped and take_stepped(call_id, kind, payload)):
+                    self._pending.append((call_id, kind, payload))
         self._begin_more()
 
     def _begin_more(self) -> None:

@@ -44,16 +44,24 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     replica = Replica(order, app, wire, control)
     os.register_at_fork(after_in_child=replica.left_by_fork)
     run = _way_of_running(replica)
+    steppers = None
+    if app.steppers:
+        from .stepper import Steppers
+
+        steppers = Steppers(replica)
     threading.Thread(target=_read_control, args=(replica,), name="millrace-control", daemon=True).start()
     try:
         setup_ms = _set_up(replica)
+        capacities = steppers.start() if steppers else {}
     except BaseException as error:  # noqa: BLE001 - as of an import
         _fail(wire, error)
     # Only now: SIGTERM ends `setup` at once, and a handler that it installed is the app's.
     finish = take(replica.stop_reading)
-    hello: dict[str, Any] = {"pid": os.getpid(), "setup_ms": setup_ms, **app.describe()}
+    hello: dict[str, Any] = {"pid": os.getpid(), "setup_ms": setup_ms, "steppers": capacities, **app.describe()}
     replica.send(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
     run()
+    if steppers:
+        steppers.drain()
     finish()
     if not replica.is_stopping:
         keeper.wake()  # The service may be gone, and this thread may notice it first.
@@ -89,7 +97,8 @@ def _way_of_running(replica: Replica) -> Callable[[], None]:
         from .looped import Looped  # asyncio costs 20 ms to import: only for apps that use it
 
         return Looped(replica).run
-    if replica.order.concurrency == 1:
+    # Serial does not read the wire while a call runs, but steppers take calls then.
+    if replica.order.concurrency == 1 and not replica.app.steppers:
         from .serial import Serial
 
         return Serial(replica).run

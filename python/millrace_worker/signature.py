@@ -302,7 +302,9 @@ _MAX_APP_SECONDS = 1.0
 
 _ABC = "collections.abc."
 _ITERATORS = frozenset(_ABC + name for name in ("Iterator", "Generator", "AsyncIterator", "AsyncGenerator"))
-_LISTS = frozenset(("builtins.list", *(_ABC + name for name in ("Sequence", "MutableSequence", "Collection"))))
+_LISTS = frozenset(
+    ("builtins.list", *(_ABC + name for name in ("Sequence", "MutableSequence", "Collection", "Iterable")))
+)
 _ITERABLES = _ITERATORS | {_ABC + "Iterable", _ABC + "AsyncIterable"}
 
 
@@ -395,7 +397,7 @@ def _without_signs(hint: Any) -> Any:
         return hint
     args = typing.get_args(hint)
     kept = tuple(each for each in args if not (isinstance(each, type) and _is_sign(each)))
-    return typing.Union[kept] if kept else Any
+    return typing.Union[kept] if kept else Any  # pyright: ignore[reportInvalidTypeArguments] - not known before it runs
 
 
 def _is_sign(kind: type) -> bool:

@@ -1,10 +1,10 @@
-"""What a batched generator, or a stepper, yields in place of a value."""
+"""What generators and steppers yield instead of a chunk: `SKIP` and `END`, each of which exists once."""
 
 from __future__ import annotations
 
 
 class Sign:
-    """There is one of each: copies and pickles of it are itself."""
+    """Compared by identity. Copies of it, and what is unpickled in the same process, are itself."""
 
     __slots__ = ("_name",)
 
@@ -18,7 +18,7 @@ class Sign:
         return self._name
 
 
-#: Nothing for this call this time.
+#: Nothing for this call, this time.
 SKIP = Sign("SKIP")
 #: This call is over.
 END = Sign("END")

@@ -19,12 +19,13 @@ def main() -> None:
     if order.address == frames.DOOR:
         frames.find_door()
     linux.close_inherited(frames.DOOR_DESCRIPTOR + (order.address == frames.DOOR))
-    if order.gpu_nodes:
+    if order.gpu_files:
         # For forks, and now: from here on the app's own modules are found instead.
         importlib.import_module("millrace_walls.gpus")
         importlib.import_module("millrace_walls.landlock")
     os.chdir(order.bundle_dir)
-    sys.path[0] = order.bundle_dir
+    # The harness's folder stays: `millrace` is there, before an installed one and after the bundle's own.
+    sys.path.insert(0, order.bundle_dir)
     logs.set_bundle(order.bundle_dir)
     sys.argv = ["main.py"]
     ward = template.serve if order.template_ticket else serve.start

@@ -48,11 +48,11 @@ def serve(order: Order) -> None:
 
 
 def _reason_of_gpus(order: Order) -> str | None:
-    if not order.gpu_nodes:
+    if not order.gpu_files:
         return None
     from millrace_walls.gpus import reason_against_forks
 
-    return reason_against_forks(order.gpu_nodes)
+    return reason_against_forks(order.gpu_files)
 
 
 def _say(home: socket.socket, message: dict[str, Any]) -> None:
@@ -141,10 +141,10 @@ class _Nursery:
 
     def _become_replica(self, ticket: str, gpus: dict[str, Any] | None) -> None:
         logs.send_home(self._order.address, ticket)
-        if self._order.gpu_nodes:
+        if self._order.gpu_files:
             from millrace_walls.gpus import Gpus, keep_to
 
-            keep_to(Gpus(self._order.gpu_nodes, gpus["nodes"] if gpus else []))
+            keep_to(Gpus(self._order.gpu_files, gpus["files"] if gpus else []))
             if not gpus:
                 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # The template has those of its first replica.
         if gpus:

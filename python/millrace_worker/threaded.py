@@ -170,8 +170,11 @@ def threaded(replica: Replica) -> Callable[[], None]:
 
     def run() -> None:
         reader = frames.FrameReader(replica.wire)
+        take_stepped = replica.take_stepped
         while (received := reader.receive()) is not None:
             for call_id, kind, payload in received:
+                if take_stepped and take_stepped(call_id, kind, payload):
+                    continue
                 if kind == frames.BATCH:
                     threads.submit_batch(call_id, payload)
                 else:

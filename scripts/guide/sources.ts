@@ -21,6 +21,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/api.md",
     "docs/servers.md",
     "docs/gpus.md",
+    "docs/batching.md",
     "docs/images.md",
     "docs/clients.md",
     "docs/webhooks.md",

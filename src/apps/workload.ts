@@ -77,7 +77,9 @@ export function templateKeepMs(config: AppConfig, { reserves }: Pick<Engine, "re
 export function gpuWish({ hardware: { compute, gpuCount, gpuMemoryGb = null } }: AppConfig): GpuWish | null {
   const models = compute.filter(isGpu);
   const memoryBytes = gpuMemoryGb === null ? null : Math.round(gpuMemoryGb * 1e9);
-  return gpuCount > 0 && models.length > 0 ? { models, count: gpuCount, memoryBytes } : null;
+  if (gpuCount === 0 || models.length === 0) return null;
+  const mayUseCpu = models.length < compute.length;
+  return { models, count: gpuCount, memoryBytes, ...(mayUseCpu && { mayUseCpu }) };
 }
 
 /** The environment variables of an app's processes, with their `own` ones. */

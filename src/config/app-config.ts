@@ -1,4 +1,5 @@
 import { availableParallelism } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type {
   AppConfig,
@@ -94,8 +95,17 @@ export function loadAppConfig(
   }
   const ignored = found.length > 1 ? [`${FILE_NAMES[0]} is used; ${FILE_NAMES[1]} is ignored`] : [];
   const { config, warnings } = readAppConfig({ ...sources, toml: found[0] });
-  return { config, warnings: [...ignored, ...warnings] };
+  const hidden =
+    config.customRuntime === null ? OWN_HELPERS.filter((file) => existsSync(join(dir, file))) : [];
+  const hides = hidden.map(
+    (file) =>
+      `${file} is imported instead of the service's module millrace, which has millrace.run: rename it`,
+  );
+  return { config, warnings: [...ignored, ...warnings, ...hides] };
 }
+
+/** What Python imports as `millrace` before the helper module that the harness brings. */
+const OWN_HELPERS = ["millrace/__init__.py", "millrace.py"] as const;
 
 /** Strongest first. */
 function layersOf({ payload, toml }: AppConfigSources, problems: Problems): Layer[] {

@@ -67,7 +67,7 @@ export type ReplicaGpus = {
   /** The device files of all GPUs that the service may grant. */
   readonly all: readonly string[];
   /** Those of its own. */
-  readonly nodes: readonly string[];
+  readonly files: readonly string[];
   readonly variables: Readonly<Record<string, string>>;
 };
 

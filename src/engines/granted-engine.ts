@@ -17,9 +17,20 @@ export function othersOf(gpus: Gpus | null): readonly (readonly GpuKind[])[] {
   return gpus?.others?.() ?? [];
 }
 
-/** Whether any node of the installation has a GPU. Without one, apps run on the CPU. */
-export function isAnywhere(gpus: Gpus): boolean {
-  return gpus.current().gpus.length > 0 || othersOf(gpus).some(({ length }) => length > 0);
+/** Whether any node of the installation has a GPU, even if its driver does not answer. Without one, apps run on the CPU. */
+function isAnywhere(gpus: Gpus): boolean {
+  const { gpus: own, isDown } = gpus.current();
+  return isDown === true || own.length > 0 || othersOf(gpus).some(({ length }) => length > 0);
+}
+
+/** The GPUs to ask for here; null for a replica that runs on the CPU, because it wants none or there is none for it. */
+export function wishHere(wish: GpuWish | null, gpus: Gpus): GpuWish | null {
+  if (!wish || !isAnywhere(gpus)) return null;
+  // What a driver has that does not answer is not known.
+  if (wish.mayUseCpu !== true || gpus.current().isDown === true) return wish;
+  const isServed =
+    gpus.broker.never(wish) === null || othersOf(gpus).some((theirs) => canServe(wish, theirs));
+  return isServed ? wish : null;
 }
 
 type HeldClaim = Holder & {
@@ -29,7 +40,7 @@ type HeldClaim = Holder & {
 
 const DEFAULT_HANDLING: GpuHandling = { mayFork: true, hidesOthers: false };
 
-type Startable = Pick<Started, "exited" | "kill" | "gone" | "obstacle">;
+type Startable = Pick<Started, "exited" | "kill" | "gone" | "obstacle" | "leaving">;
 
 /** A start that waits for its GPUs, and then has them until its processes are gone. */
 type Granted<Process> = Required<Startable> & {
@@ -124,7 +135,7 @@ export class GrantedEngine implements Engine {
 
   /** Null if it asks for no GPU, or runs without because there is none. */
   #asks({ gpus }: Workload): GpuWish | null {
-    return gpus && isAnywhere(this.#gpus) ? gpus : null;
+    return wishHere(gpus, this.#gpus);
   }
 
   #handling(workload: Workload): GpuHandling {
@@ -174,6 +185,7 @@ export class GrantedEngine implements Engine {
     let begun: Process | null = null;
     let isKilled = false;
     let excess: string | null = null;
+    const { promise: leaving, resolve: leave } = Promise.withResolvers<void>();
     const kill = (): void => {
       isKilled = true;
       if (begun) begun.kill();
@@ -188,6 +200,7 @@ export class GrantedEngine implements Engine {
     const run = async (grant: GpuGrant): Promise<Exit> => {
       try {
         begun = begin(this.#gpusOf(grant, workload));
+        void begun.leaving?.then(leave);
         return explain(await begun.exited);
       } catch (error) {
         return ended((error as Error).message);
@@ -213,6 +226,7 @@ export class GrantedEngine implements Engine {
       begun: () => begun,
       exited: live(),
       granted: claim.granted,
+      leaving,
       gone: gone.promise,
       kill,
       obstacle: () => (begun ? (begun.obstacle?.() ?? null) : obstacle()),
@@ -223,18 +237,18 @@ export class GrantedEngine implements Engine {
 
   #gpusOf(grant: GpuGrant, workload: Workload): ReplicaGpus {
     const { hidesOthers } = this.#handling(workload);
-    const nodes = filesOf(grant.gpus);
+    const files = filesOf(grant.gpus);
     return {
       grant,
       all: filesOf(this.#gpus.current().gpus),
-      nodes,
+      files,
       variables: gpuVariables(grant, hidesOthers),
     };
   }
 }
 
 function filesOf(gpus: readonly Gpu[]): string[] {
-  return [...new Set(gpus.flatMap(({ nodes }) => nodes))];
+  return [...new Set(gpus.flatMap(({ files }) => files))];
 }
 
 /** No GPU of this machine will ever serve it. */
@@ -244,6 +258,7 @@ function refused(why: string): Granted<never> {
     begun: () => null,
     exited: Promise.resolve(exit),
     granted: Promise.resolve(),
+    leaving: new Promise(() => {}),
     gone: Promise.resolve(),
     kill: () => {},
     obstacle: () => why,
@@ -252,8 +267,8 @@ function refused(why: string): Granted<never> {
   };
 }
 
-function startOf({ exited, granted, gone, ...start }: Granted<Startable>) {
-  return { exited, granted, gone, kill: () => start.kill(), obstacle: () => start.obstacle() };
+function startOf({ exited, granted, leaving, gone, ...start }: Granted<Startable>) {
+  return { exited, granted, leaving, gone, kill: () => start.kill(), obstacle: () => start.obstacle() };
 }
 
 function startedOf(start: Granted<Started>): Started {

@@ -13,8 +13,10 @@ type HeartbeatEvents = {
 /** How often a heartbeat is checked. */
 export const HEARTBEAT_MS = 1_000;
 /** Silent checks after the ping. */
-const DEAD_BEATS = 5;
+export const DEAD_BEATS = 5;
 const SECONDS = (DEAD_BEATS * HEARTBEAT_MS) / 1000;
+/** Why a process is given up that was stopped, by SIGSTOP or a debugger. */
+export const STOPPED_TOO_LONG = `it was stopped and did not answer for ${SECONDS} s`;
 /** A thread that used less during those checks did nothing. Waiting for the interpreter lock takes 14 ms of 5 s (measured). */
 const WORK_MS = 50;
 /** Two readings that are closer together say nothing. */
@@ -77,7 +79,7 @@ export class Heartbeat {
 
   #judge(now: Vitals | null): void {
     if (now?.isStopped) {
-      if (this.#silentChecks >= DEAD_BEATS) this.#end(`it was stopped and did not answer for ${SECONDS} s`);
+      if (this.#silentChecks >= DEAD_BEATS) this.#end(STOPPED_TOO_LONG);
       return;
     }
     if (!now || !this.#before || hasWorked(this.#before, now)) {

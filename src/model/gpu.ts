@@ -11,7 +11,7 @@ export type Gpu = {
   readonly memoryBytes: number;
   readonly busId: string;
   /** Device files that only its users need, such as `/dev/nvidia0`. None if it is made up for tests. */
-  readonly nodes: readonly string[];
+  readonly files: readonly string[];
   readonly isMig: boolean;
   /** Why it is out of service, and what to do; null if it works. */
   readonly fault: string | null;
@@ -40,6 +40,8 @@ export type MachineGpus = {
   readonly gpus: readonly Gpu[];
   /** Why no GPU can be used though there seem to be some; null if all is well. */
   readonly trouble: string | null;
+  /** There are GPUs, and the driver does not answer: apps that ask for one fail, and do not run on the CPU instead. */
+  readonly isDown?: true;
 };
 
 /** What a replica asks for. */
@@ -49,6 +51,8 @@ export type GpuWish = {
   readonly count: number;
   /** Of each GPU; null for whole GPUs. */
   readonly memoryBytes: number | null;
+  /** It is content with the CPU where no GPU can ever serve it. */
+  readonly mayUseCpu?: true;
 };
 
 /** What a replica was granted, until it is gone. */

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Outcome } from "../model/outcome.ts";
 import { INITIAL_CREDIT_BYTES } from "./frames.ts";
-import type { Batch } from "./slots/batches.ts";
+import type { Batch } from "./slots/batch.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
 import type { CallPhase } from "./wire-order.ts";
 import type { HttpRequest } from "../model/http-request.ts";

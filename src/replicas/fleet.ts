@@ -340,7 +340,10 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   /** Retires leaving replicas for which no replacement is starting. */
   #dismiss(): void {
     if (this.#leaving.size === 0) return;
-    const isAwaited = [...this.replicas].some((each) => each.state === "starting" && this.#isLasting(each));
+    // One that waits for a GPU may wait for that of the replica that is leaving.
+    const isAwaited = [...this.replicas].some(
+      (each) => each.state === "starting" && !each.waitsForGpu && this.#isLasting(each),
+    );
     if (!isAwaited) for (const replica of this.#leaving) this.retire(replica);
   }
 

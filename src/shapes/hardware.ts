@@ -9,8 +9,10 @@ export const HARDWARE = z.array(
     cpu: z.number(),
     memoryGb: z.number(),
     gpuCount: z.int(),
-    /** Of one GPU, as its name has it: in GiB. Only GPUs have it. */
+    /** Of one GPU, as its name has it: 80 for an H100. Only GPUs have it. */
     gpuMemoryGb: z.optional(z.number()),
+    /** Why no GPU of the machine can be used, although it seems to have some. Only the processors have it. */
+    gpuTrouble: z.optional(z.string()),
   }),
 );
 export type HardwareRow = z.infer<typeof HARDWARE>[number];

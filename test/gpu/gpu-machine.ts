@@ -51,7 +51,7 @@ function ask(...args: string[]): string {
 }
 
 /** The device files of the machine's GPUs. */
-export function gpuNodes(): string[] {
+export function gpuFiles(): string[] {
   return readdirSync("/dev")
     .filter((name) => /^nvidia\d+$/.test(name))
     .map((name) => `/dev/${name}`);

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { verifies } from "../verifies.ts";
 import { type Answer, testService } from "../support/service.ts";
 import { onlyUpTo, requireJudged } from "../support/walls/walled.ts";
-import { firstGpu, gpuNodes, hardware, requireGpu } from "./gpu-machine.ts";
+import { firstGpu, gpuFiles, hardware, requireGpu } from "./gpu-machine.ts";
 
 const VARIABLES = ["NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"] as const;
 
@@ -24,21 +24,21 @@ print(found.value if cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(
 def count():
     return int(subprocess.run([sys.executable, "-c", COUNT], check=True, stdout=subprocess.PIPE).stdout)
 
-def opened(nodes):
-    for node in nodes:
+def opened(files):
+    for node in files:
         try:
             os.close(os.open(node, os.O_RDWR))
             yield node
         except OSError:
             pass
 
-def run(nodes, variables):
+def run(files, variables):
     told = {name: os.environ.get(name) for name in variables}
-    return {"opened": list(opened(nodes)), "count": count(), "variables": told}
+    return {"opened": list(opened(files)), "count": count(), "variables": told}
 
-def pretend(nodes, index):
+def pretend(files, index):
     os.environ.update(NVIDIA_VISIBLE_DEVICES="all", CUDA_VISIBLE_DEVICES=index)
-    return {"opened": list(opened(nodes)), "count": count()}
+    return {"opened": list(opened(files)), "count": count()}
 `;
 
 const TORCH = `
@@ -88,11 +88,11 @@ for (const level of ["uid", "userns", "landlock"] as const)
       requireGpu(context);
       await requireJudged(level, context);
       const { uuid, index, flags } = firstGpu();
-      const nodes = gpuNodes();
+      const files = gpuFiles();
       const apps = { with: { main: LOOK, toml: hardware() }, without: { main: LOOK } };
       const service = await testService(apps, { ...(await onlyUpTo(level, "python3", true)), ...flags });
       const look = async (app: string) =>
-        (await result(service.call(app, { nodes, variables: VARIABLES }))) as Record<string, unknown>;
+        (await result(service.call(app, { files, variables: VARIABLES }))) as Record<string, unknown>;
       expect(await look("with")).toEqual({
         opened: [expect.stringMatching(/^\/dev\/nvidia\d+$/)],
         count: 1,
@@ -108,7 +108,7 @@ for (const level of ["uid", "userns", "landlock"] as const)
         variables: { CUDA_VISIBLE_DEVICES: "" },
       });
       const pretend = { functionName: "pretend" };
-      expect(await result(service.call("without", { nodes, index: String(index) }, pretend))).toEqual({
+      expect(await result(service.call("without", { files, index: String(index) }, pretend))).toEqual({
         opened: [],
         count: 0,
       });

@@ -32,9 +32,9 @@ verifies("gpus.found", "readings name the GPU that nvidia-smi names", async (con
       String(Math.round(memoryBytes / MIB)),
     ]),
   ).toEqual(whole.map((row) => row.slice(0, 5)));
-  for (const { nodes, fault } of found) {
+  for (const { files, fault } of found) {
     expect(fault).toBeNull();
-    for (const node of nodes) expect([node, existsSync(node)]).toEqual([node, true]);
+    for (const node of files) expect([node, existsSync(node)]).toEqual([node, true]);
   }
   await gpus.look();
   for (const { usedBytes, freeBytes, processes } of gpus.readings()) {

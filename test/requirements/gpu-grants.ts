@@ -8,6 +8,10 @@ export const GPU_GRANTS = {
     "gpu.containers": "A container is given its GPUs through CDI with podman, through --gpus with docker.",
     "gpu.template": "A template imports with the GPUs of its first replica, and keeps none.",
     "gpu.none": "On a machine without a GPU an app runs on the CPU, with an empty CUDA_VISIBLE_DEVICES.",
+    "gpu.cpu": "An app whose list has the CPU as well runs on it where no GPU of the list exists.",
+    "gpu.close":
+      "A template that cannot be kept from a GPU that it gave back ends; its replicas are replaced first.",
+    "gpu.stopped": "The GPU of an import that was stopped comes back within seconds.",
     "gpu.release": "GPUs come back when the processes of their replica are gone, and are granted once.",
   }),
   ...section("docs/gpus.md: While no GPU is free", {

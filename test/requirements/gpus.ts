@@ -20,6 +20,8 @@ export const GPUS = {
     "gpus.retry": "A faulty GPU is tried again after 30 s, and then less and less often.",
     "gpus.hang":
       "A driver that hangs or dies costs the service nothing: its GPUs are out of service until it answers.",
+    "gpus.down":
+      "While the driver does not answer, the service starts, and apps that ask for a GPU fail at once, with the reason.",
     "gpus.driver": "A driver that does not work is told in one line of the log, and tried again.",
   }),
   ...section("docs/gpus.md: Sharing a GPU", {
@@ -36,6 +38,7 @@ export const GPUS = {
     "gpu.evict.race": "A replica that gets a call before it is stopped stays.",
     "gpu.release.late": "Memory is granted again once its processes are gone and it is seen to be free.",
     "gpu.release.bound": "If a driver does not show that memory is free, it counts as free after 10 s.",
+    "gpu.release.unknown": "No memory is taken back while the driver does not answer.",
     "gpu.measured": "Memory that other programs use is not granted, nor what replicas have not taken yet.",
     "gpu.measured.whole": "A whole GPU is granted if 90 % of its memory is free.",
     "gpu.use": "What a replica uses of a GPU is known where the driver tells its processes apart.",

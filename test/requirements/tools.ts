@@ -48,8 +48,8 @@ export const TOOLS = {
     "cli.docs": "docs/cli.md names every command and option.",
   }),
   ...section("README.md: Deploy your own app", {
-    "examples.openai":
-      "The chat examples serve OpenAI's own clients: models, tools, and the usage of a stream.",
+    "examples.models":
+      "The examples with models do what their READMEs say, with weights of the same kind as the real ones.",
     "examples.work":
       "Each example has a README and a configuration of its own, deploys as it is, and does what its README says.",
   }),

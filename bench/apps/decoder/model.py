@@ -26,6 +26,8 @@ SIZES = {
     "large": Size(layers=16, width=2048, heads=16, context=640),
     #: About 150,000 tokens per second on an H200. The rate falls as the number of layers grows.
     "small": Size(layers=12, width=1024, heads=16, context=256),
+    #: To try the benchmark without a GPU.
+    "tiny": Size(layers=1, width=32, heads=2, context=8),
 }
 
 
@@ -42,6 +44,7 @@ class Decoder:
         torch.manual_seed(0)
         self.parameters = 0
         self._size = size
+        self._device = "cuda" if torch.cuda.is_available() else "cpu"
         made = self._make
         layers, width, heads, context = size
         self._words = made(_WORDS, width)
@@ -50,8 +53,10 @@ class Decoder:
             for _ in range(layers)
         ]
         shape = (SEQUENCES, heads, context, width // heads)
-        self._caches = [torch.zeros((2, *shape), dtype=torch.bfloat16, device="cuda") for _ in range(layers)]
-        self._tokens = torch.arange(SEQUENCES, device="cuda")
+        self._caches = [torch.zeros((2, *shape), dtype=torch.bfloat16, device=self._device) for _ in range(layers)]
+        self._tokens = torch.arange(SEQUENCES, device=self._device)
+        if self._device == "cpu":
+            return
         self._slots = [torch.empty(SEQUENCES, dtype=torch.int64, pin_memory=True) for _ in range(AHEAD)]
         with torch.no_grad():
             self._decode()
@@ -62,6 +67,10 @@ class Decoder:
 
     def steps(self) -> Iterator["list[int]"]:
         """The tokens of each step, for all sequences. While one is yielded, the next `AHEAD - 1` have begun."""
+        while self._device == "cpu":
+            with torch.no_grad():
+                self._decode()
+            yield self._tokens.tolist()
         events = [torch.cuda.Event() for _ in range(AHEAD)]
         begun = 0
         for done in range(sys.maxsize):
@@ -75,7 +84,7 @@ class Decoder:
 
     def _make(self, *shape: int) -> torch.Tensor:
         self.parameters += shape[0] * shape[1]
-        return torch.randn(*shape, dtype=torch.bfloat16, device="cuda") * 0.02
+        return torch.randn(*shape, dtype=torch.bfloat16, device=self._device) * 0.02
 
     def _decode(self) -> None:
         width = self._size.width

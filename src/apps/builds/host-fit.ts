@@ -65,13 +65,15 @@ export function hardwareWarnings(
 /** Why an app that names a GPU or a number of them runs on the CPU; null if it does not. */
 function whyOnCpu(
   { compute, gpuCount }: HardwareConfig,
-  { gpus, trouble }: MachineGpus,
+  { gpus, trouble, isDown }: MachineGpus,
   others: readonly (readonly GpuKind[])[],
 ): string | null {
   const models = compute.filter(isGpu);
   if (models.length === 0 && gpuCount === 0) return null;
+  // It names the CPU, too.
+  if (models.length > 0 && models.length < compute.length) return null;
   const wanted = models.length > 0 ? `compute = ${models.join(", ")}` : `gpu_count = ${gpuCount}`;
-  const isAnywhere = gpus.length > 0 || others.some(({ length }) => length > 0);
+  const isAnywhere = isDown === true || gpus.length > 0 || others.some(({ length }) => length > 0);
   if (!isAnywhere) {
     const why = trouble === null ? "this host has no GPU" : `no GPU of this host can be used (${trouble})`;
     return `${wanted}, but ${why}: the app runs on its CPU`;

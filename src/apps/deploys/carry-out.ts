@@ -101,10 +101,24 @@ type Deploy = {
 
 /** Takes a deploy from its source to a version that serves. Each status is stored first; a failure leaves only its log. */
 export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
-  const { buildId, app, log, signal } = deploy;
   await move(deploy, parts, "building");
-  const { bundleDir, noMain } = await unpack(deploy, parts.dataDir);
-  const config = readConfig(deploy, bundleDir, parts);
+  const unpacked = await unpack(deploy, parts.dataDir);
+  const config = readConfig(deploy, unpacked.bundleDir, parts);
+  // At once: another deploy may have been waiting to compare its minimums, too.
+  const leaveRoom = parts.catalog.gpuRoom.keep(deploy.app, config);
+  try {
+    return await buildAndSwitch(deploy, parts, { ...unpacked, config });
+  } finally {
+    leaveRoom();
+  }
+}
+
+async function buildAndSwitch(
+  deploy: Deploy,
+  parts: CarryOutParts,
+  { bundleDir, noMain, config }: Awaited<ReturnType<typeof unpack>> & { readonly config: AppConfig },
+): Promise<LiveApp> {
+  const { buildId, app, log, signal } = deploy;
   // Whether it needs one depends on its configuration.
   if (noMain !== null && config.customRuntime === null) throw new BundleError([noMain]);
   const version = await build(deploy, parts, { bundleDir, config }, async ({ environment, built }) => {

@@ -1,7 +1,7 @@
 import { withoutPlace } from "../../host/gpus/minimums.ts";
 import { matches } from "../../host/gpus/source.ts";
 import { canServe, onNoNode } from "../../host/gpus/reasons.ts";
-import { type Gpus, isAnywhere, othersOf } from "../../engines/granted-engine.ts";
+import { type Gpus, othersOf, wishHere } from "../../engines/granted-engine.ts";
 import type { App } from "../../model/app.ts";
 import type { AppConfig } from "../../model/app-config.ts";
 import type { GpuKind, GpuWish } from "../../model/gpu.ts";
@@ -13,6 +13,15 @@ const MOST_COUNTED = 1_000;
 
 type Named = Pick<App, "projectId" | "name">;
 type Minimum = Parameters<Gpus["broker"]["fits"]>[0][number];
+
+function nameOf({ projectId, name }: Named): Named {
+  return { projectId, name };
+}
+
+/** Whole GPUs are more than any part of them. */
+function sizeOf({ wish, replicas }: Minimum): number {
+  return replicas * wish.count * (wish.memoryBytes ?? Number.MAX_SAFE_INTEGER);
+}
 
 /** A warning of more replicas than fit on the GPUs of one machine; `unplaced` counts those of them that have no place. */
 function tooManyReplicas(
@@ -36,6 +45,8 @@ export class GpuRoom {
   readonly #gpus: Gpus | null;
   readonly #isCluster: boolean;
   readonly #live: () => readonly LiveApp[];
+  /** Of apps that are being deployed or changed. */
+  readonly #kept = new Set<Named & { readonly config: AppConfig }>();
 
   /** `gpus` grants those of this machine, if that does not belong to a cluster; `live` lists what apps serve. */
   constructor(gpus: Gpus | null, isCluster: boolean, live: () => readonly LiveApp[]) {
@@ -46,8 +57,7 @@ export class GpuRoom {
 
   /** Why no GPU of this machine will ever serve an app; null if one may, or if it runs without. */
   never(config: AppConfig): string | null {
-    if (config.hardware.gpuCount === 0 || !this.#gpus || !isAnywhere(this.#gpus)) return null;
-    const wish = gpuWish(config);
+    const wish = this.#gpus && wishHere(gpuWish(config), this.#gpus);
     return wish && this.#gpus.broker.never(wish);
   }
 
@@ -93,6 +103,19 @@ export class GpuRoom {
     return `min_replicas = ${minReplicas} of ${app.name} does not fit on the GPUs of this machine${beside}`;
   }
 
+  /**
+   * Counts what an app is to keep as if it served already, until the function that this returns is called. To be called without
+   * a pause after `refusal`, else two deploys could both find room for themselves alone.
+   */
+  keep({ projectId, name }: Named, config: AppConfig): () => void {
+    const wish = gpuWish(config);
+    const { minReplicas: replicas } = config.scaling;
+    if (wish === null || replicas === 0) return () => {};
+    const kept = { projectId, name, config };
+    this.#kept.add(kept);
+    return () => void this.#kept.delete(kept);
+  }
+
   /** Whether a replica of a version has room beside all that the app has now, and beside the minimums of other apps. */
   fitsBeside({ version, live }: OpenVersion, others: readonly OpenVersion[]): boolean {
     const wish = this.#wish(version.config);
@@ -120,19 +143,23 @@ export class GpuRoom {
     return wish ? others.filter((gpus) => canServe(wish, gpus)) : [];
   }
 
+  /** What the other apps are to keep: of an app that is being changed the larger of what it keeps now and then. */
   #minimums(without: Named): Minimum[] {
-    return this.#live().flatMap(({ app, version: { config } }): Minimum[] => {
+    const live = this.#live().map(({ app, version: { config } }) => ({ ...nameOf(app), config }));
+    const found = [...live, ...this.#kept].flatMap(({ projectId, name, config }): Minimum[] => {
       const wish = this.#wish(config);
       const { minReplicas: replicas } = config.scaling;
-      const isOther = app.projectId !== without.projectId || app.name !== without.name;
+      const isOther = projectId !== without.projectId || name !== without.name;
       return wish && isOther && replicas > 0 && this.never(config) === null
-        ? [{ app: app.name, projectId: app.projectId, wish, replicas }]
+        ? [{ app: name, projectId, wish, replicas }]
         : [];
     });
+    const byApp = Map.groupBy(found, ({ projectId, app }) => `${projectId} ${app}`);
+    return [...byApp.values()].map((ofApp) => ofApp.toSorted((a, b) => sizeOf(b) - sizeOf(a))[0]!);
   }
 
   #wish(config: AppConfig): GpuWish | null {
-    const has = this.#gpus !== null && this.#gpus.current().gpus.length > 0;
-    return has ? gpuWish(config) : null;
+    if (this.#gpus === null || this.#gpus.current().gpus.length === 0) return null;
+    return wishHere(gpuWish(config), this.#gpus);
   }
 }

@@ -23,6 +23,7 @@ async function listHardware({ api, out }: Task): Promise<void> {
     CORES: ({ cpu }) => String(cpu),
     MEMORY: ({ memoryGb }) => `${memoryGb} GB`,
   });
+  for (const { gpuTrouble } of rows) if (gpuTrouble !== undefined) out.warn(gpuTrouble);
   out.note(
     rows.some(({ gpuCount }) => gpuCount > 0)
       ? "each GPU, and which apps have it: millrace hardware gpus"

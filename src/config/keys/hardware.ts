@@ -19,7 +19,7 @@ export const HARDWARE_KEYS: AppKeys<HardwareConfig> = {
     "Memory per replica, in GB: a limit if you set it. A replica that needs more is ended, and its runs fail with out_of_memory. Scaling by memory_utilization uses it too.",
   ),
   compute: key("hardware.compute", "compute", compute, "CPU").describe(
-    "What the app runs on, in order of preference. Each replica is granted GPUs of the first of these models that can serve it, and pods get a machine with one of them; ANY takes every model. On a host without a GPU the app runs on the CPU, and a build warns.",
+    "What the app runs on, in order of preference. Each replica is granted GPUs of the first of these models that can serve it, and pods get a machine with one of them; ANY takes every model. On a host without a GPU the app runs on the CPU, and a build warns. With CPU in the list it does so without a warning, also where there are only other GPUs.",
   ),
   gpuCount: key("hardware.gpu_count", "gpuCount", integer(0, 64), defaultGpuCount).describe(
     "GPUs per replica, all of one model. A replica starts when that many are free. Default: 1 if `compute` begins with a GPU, else 0.",

@@ -112,7 +112,7 @@ async function listenAt(address: string, onConnection: (socket: Socket) => void)
 }
 
 /** Increased when agents of the previous release cannot continue for a service of this one. */
-const GENERATION = 1;
+const GENERATION = 2;
 
 /** Starts templates and replicas in remote seats: an agent there fetches the app, starts it and forwards its connections. */
 export function spawnRemote(parts: RemoteParts): Spawn {

@@ -81,7 +81,7 @@ export async function startAppContainer(
       ...(gpus ? gpus.variables : NO_GPU),
     },
     // Those that are made up for tests have no device.
-    gpus: gpus?.grant.gpus.filter(({ nodes }) => nodes.length > 0).map(({ uuid }) => uuid) ?? [],
+    gpus: gpus?.grant.gpus.filter(({ files }) => files.length > 0).map(({ uuid }) => uuid) ?? [],
     mounts: [{ from: folders.storage, to: STORAGE }, { from: scratch, to: SCRATCH }, ...parts.mounts],
     user,
     limits: workload.limits,

@@ -1,10 +1,8 @@
-import { matches, modelOf } from "../../host/gpus/source.ts";
+import { matches, modelOf, NAMED_GB } from "../../host/gpus/source.ts";
 import { labelValue } from "./labels.ts";
 
 /** Set by NVIDIA's GPU feature discovery: the name that the driver gives the GPUs of a machine. */
 export const PRODUCT = "nvidia.com/gpu.product";
-
-const GIB = 2 ** 30;
 
 /** Values of that label, by the GB of one GPU. Before driver 450 some names had no `NVIDIA`. */
 const PRODUCTS: Readonly<Record<number, string>> = {
@@ -35,7 +33,9 @@ const PRODUCTS: Readonly<Record<number, string>> = {
 };
 
 const KNOWN = Object.entries(PRODUCTS).flatMap(([gb, products]) =>
-  products.split(" ").map((product) => ({ product, model: modelOf(product), memoryBytes: Number(gb) * GIB })),
+  products
+    .split(" ")
+    .map((product) => ({ product, model: modelOf(product), memoryBytes: Number(gb) * NAMED_GB })),
 );
 
 /** The products that are meant by what an app asks for: those that are known by that name, and the name itself. */

@@ -104,9 +104,9 @@ export class Agent {
    * Lets its processes open exactly these GPUs of its plan, by their device files. Changes nothing on levels without
    * namespaces, where a process keeps the GPUs that it started with. Also resolves if none of its processes is left.
    */
-  async showGpus(nodes: readonly string[]): Promise<void> {
+  async showGpus(files: readonly string[]): Promise<void> {
     try {
-      await this.questions.show(nodes);
+      await this.questions.show(files);
     } catch (error) {
       if (this.#channel.writable) throw error;
       // It ends, with everything below it.

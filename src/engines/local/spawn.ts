@@ -25,7 +25,7 @@ export type StartedProcess = Started & {
   /** Adds the known reason to the exit of a forked replica. */
   explain?(exit: Exit): Promise<Exit>;
   /** Which device files of GPUs its processes see; absent where that is decided at its start. */
-  showGpus?(nodes: readonly string[]): Promise<void>;
+  showGpus?(files: readonly string[]): Promise<void>;
   /** Notes that the app was imported, to measure starts. */
   noteImported?(): void;
 };
@@ -39,8 +39,8 @@ export const spawnPython: Spawn = (start, clock, events) => {
   // In a namespace of its own the first process is the keeper, otherwise the agent.
   const isKept = walls?.level !== "userns" && walls?.level !== "uid";
   // Without namespaces a process keeps the GPUs that it started with.
-  const gpuNodes = isKept ? [] : (start.gpus?.all ?? []);
-  const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept, gpuNodes);
+  const gpuFiles = isKept ? [] : (start.gpus?.all ?? []);
+  const order = orderOf(workload, folders, DOOR_ADDRESS, tickets, isKept, gpuFiles);
   const program = { program: start.python.program, args: ["-c", START], order, home: address };
   const started = startHeld(start, program, clock, events);
   if (!("agent" in started)) return over(started);
@@ -60,7 +60,7 @@ export const spawnPython: Spawn = (start, clock, events) => {
       const fork = limits && hold(limits, workload.limits, verdict);
       return fork && { ...fork, ancestor: agent.pid };
     },
-    ...(gpuNodes.length > 0 && { showGpus: (nodes: readonly string[]) => agent.showGpus(nodes) }),
+    ...(gpuFiles.length > 0 && { showGpus: (files: readonly string[]) => agent.showGpus(files) }),
     explain: explainer(workload.limits, verdict, questions),
   };
 };
@@ -71,7 +71,7 @@ export function orderOf(
   address: string,
   { template, replica }: Tickets,
   isKept = false,
-  gpuNodes: readonly string[] = [],
+  gpuFiles: readonly string[] = [],
 ): string {
   return JSON.stringify({
     address,
@@ -84,7 +84,7 @@ export function orderOf(
     template_ticket: template,
     replica_ticket: replica,
     kept: isKept,
-    ...(gpuNodes.length > 0 && { gpu_nodes: gpuNodes }),
+    ...(gpuFiles.length > 0 && { gpu_files: gpuFiles }),
   });
 }
 
@@ -117,7 +117,7 @@ export function deferred(
     holdFork: (ticket) => begun()?.holdFork?.(ticket) ?? null,
     explain: async (exit) => (await begun()?.explain?.(exit)) ?? exit,
     noteImported: () => begun()?.noteImported?.(),
-    showGpus: async (nodes) => await begun()?.showGpus?.(nodes),
+    showGpus: async (files) => await begun()?.showGpus?.(files),
     residentBytes: async () => (await begun()?.residentBytes?.()) ?? 0,
     ...own,
   };

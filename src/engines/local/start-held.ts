@@ -114,7 +114,7 @@ function planOf(
     env: { ...appEnvironment(process.env, variables), ...gpus?.variables, ...fixed },
     ...told,
     walls: behind,
-    gpus: gpus ? { all: gpus.all, granted: gpus.nodes } : null,
+    gpus: gpus ? { all: gpus.all, granted: gpus.files } : null,
     watched: limits && limits.watched(workload.limits, written),
     server: server && { port: server.own, authored: server.declared },
   };

@@ -218,8 +218,15 @@ export class SupervisorJob {
   }
 }
 
-/** The packages that run on the cluster: the supervisor, the agents that its actors start, walls and harness. */
-const PACKAGES = ["millrace_ray", "millrace_agent", "millrace_walls", "millrace_worker"] as const;
+/** The packages that run on the cluster: the supervisor, the agents that its actors start, walls, harness and helpers. */
+const PACKAGES = [
+  "millrace",
+  "millrace_agent",
+  "millrace_client",
+  "millrace_ray",
+  "millrace_walls",
+  "millrace_worker",
+] as const;
 /** A fixed time, so that equal files make equal archives. */
 const ENTRY = { mtime: new Date(1980, 0, 1), forceDosTimestamp: true, mode: 0o100644, compress: false };
 

@@ -73,6 +73,8 @@ export class TemplateLine {
   /** Replicas that the template was asked to fork, while their processes live. */
   readonly #forked = new Map<string, Waiting>();
   #retireTimer: Timer | null = null;
+  /** Its replicas are to be replaced. */
+  readonly #leaving = Promise.withResolvers<void>();
   /** The device files of its forks are visible to it. */
   #shown = Promise.resolve();
 
@@ -87,7 +89,7 @@ export class TemplateLine {
   ) {
     this.#process = process;
     this.#grantee = first?.gpus ? first.id : null;
-    this.#reachable = new Set([...(first?.gpus?.all ?? []), ...(first?.gpus?.nodes ?? [])]);
+    this.#reachable = new Set([...(first?.gpus?.all ?? []), ...(first?.gpus?.files ?? [])]);
     this.#clock = clock;
     this.#idle = idle;
     this.#keepMs = keepMs;
@@ -147,10 +149,13 @@ export class TemplateLine {
     const ends: Promise<void>[] = [];
     let isKilled = false;
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
+    const { promise: leaving, resolve: leave } = Promise.withResolvers<void>();
+    void this.#process.leaving?.then(leave);
     const waiting: Waiting = {
       replica,
       begin: (started) => {
         begun = started;
+        void (started.leaving ?? this.#leaving.promise).then(() => begun === started && leave());
         if (started.gone) ends.push(started.gone);
         // If the start was repeated, only the last process counts.
         void started.exited.then((exit) => begun === started && resolve(exit));
@@ -175,7 +180,6 @@ export class TemplateLine {
       else giveUp();
     };
     const obstacle = () => (begun ?? this.#process).obstacle?.() ?? null;
-    const { leaving } = this.#process;
     const endOfProcesses = async (): Promise<void> => {
       await exited;
       if (begun) await Promise.all(ends);
@@ -183,7 +187,7 @@ export class TemplateLine {
       else if (replica.id === this.#grantee) await this.#process.exited;
     };
     const gone = endOfProcesses();
-    const started = deferred(() => begun, { exited, kill, ...(leaving && { leaving }) });
+    const started = deferred(() => begun, { exited, kill, leaving });
     return { started: { ...started, obstacle, gone }, waiting };
   }
 
@@ -197,7 +201,7 @@ export class TemplateLine {
   #prepareFork(waiting: Waiting): void {
     const { gpus } = waiting.replica;
     if (this.#phase === "over") return waiting.begin(this.#events.elsewhere(waiting.replica));
-    if (gpus && !gpus.nodes.every((node) => this.#reachable.has(node))) {
+    if (gpus && !gpus.files.every((file) => this.#reachable.has(file))) {
       // They were found after the import: another template is told of them.
       this.#events.onOver();
       waiting.begin(this.#events.elsewhere(waiting.replica));
@@ -230,8 +234,8 @@ export class TemplateLine {
   #showGpus(): Promise<void> {
     const show = async (): Promise<void> => {
       const users = [...this.#forked.values(), ...this.#waiting];
-      const nodes = new Set(users.flatMap(({ replica }) => replica.gpus?.nodes ?? []));
-      await this.#process.showGpus?.([...nodes]);
+      const files = new Set(users.flatMap(({ replica }) => replica.gpus?.files ?? []));
+      await this.#process.showGpus?.([...files]);
     };
     const shown = this.#shown.then(show);
     this.#shown = shown.catch(() => {});
@@ -243,7 +247,7 @@ export class TemplateLine {
     this.#forked.set(replica.id, waiting);
     const held = this.#process.holdFork?.(replica.ticket) ?? null;
     const { gpus = null } = replica;
-    const child = this.template.fork(replica, gpus && { nodes: gpus.nodes, variables: gpus.variables });
+    const child = this.template.fork(replica, gpus && { files: gpus.files, variables: gpus.variables });
     const exited = child.exited.then(async (exit) => (await this.#process.explain?.(exit)) ?? exit);
     const forked = held ? limited({ ...child, exited }, held) : { ...child, exited };
     void forked.exited.then(() => this.#forked.delete(replica.id));
@@ -256,13 +260,17 @@ export class TemplateLine {
     await this.#hidden();
   }
 
-  /** A template keeps no GPU: one is given back only when the template cannot open it any more. */
+  /**
+   * A template keeps no GPU: one is given back only when the template cannot open it any more. If that fails, its other replicas
+   * are replaced, so that it ends and the GPU is not lost for as long as they live.
+   */
   async #hidden(): Promise<void> {
     try {
       await this.#showGpus();
     } catch (error) {
       this.#events.onError(error);
       this.#events.onOver();
+      this.#leaving.resolve();
       this.detach();
       await this.#process.exited;
     }

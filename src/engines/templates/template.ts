@@ -4,7 +4,7 @@ import { KEEPER_GRACE_MS } from "../local/agent.ts";
 import { describeExit, ended } from "../engine.ts";
 import type { Exit, InitFailure, ReplicaStart, Started } from "../engine.ts";
 import { type Clock, withTimeout } from "../../kit/clock.ts";
-import { Heartbeat, HeartbeatTimer } from "../heartbeat.ts";
+import { DEAD_BEATS, Heartbeat, HeartbeatTimer, STOPPED_TOO_LONG } from "../heartbeat.ts";
 import { BadFrame, functions, initFailure, type Moves, parseJson, pid } from "../protocol.ts";
 import { readFrames, WIRE_LIMITS } from "../protocol.ts";
 
@@ -57,7 +57,7 @@ export type TemplateEvents = {
 
 /** What a fork gets of its seat's GPUs: device files, and variables that tell of them. */
 export type ForkGpus = {
-  readonly nodes: readonly string[];
+  readonly files: readonly string[];
   readonly variables: Readonly<Record<string, string>>;
 };
 
@@ -72,6 +72,9 @@ export class Template {
   /** Checked while it owes a fork, whose announcement proves that it is alive. */
   readonly #heartbeat: Heartbeat;
   readonly #timer: HeartbeatTimer;
+  readonly #importTimer: HeartbeatTimer;
+  /** How often in a row its import was seen to be stopped. */
+  #stoppedChecks = 0;
   #pid = 0;
   #hostPid: number | null = null;
   #phase: TemplatePhase = "importing";
@@ -92,6 +95,8 @@ export class Template {
       onDead: (why) => this.#giveUp(why),
     });
     this.#timer = new HeartbeatTimer(clock, () => this.#heartbeat.check());
+    this.#importTimer = new HeartbeatTimer(clock, () => this.#checkImport());
+    this.#importTimer.start();
     this.#outlive().catch((error: unknown) => events.onError(error));
   }
 
@@ -138,6 +143,7 @@ export class Template {
 
   async close(): Promise<void> {
     this.#isClosing = true;
+    this.#importTimer.stop();
     this.#process.kill();
     await this.#process.exited;
   }
@@ -166,6 +172,7 @@ export class Template {
     const next = TEMPLATE_MOVES[this.#phase][word];
     if (!next) throw new BadFrame(`"${word}" out of turn`);
     this.#phase = next;
+    this.#importTimer.stop();
     if ("ready" in message) {
       const { forks, pid } = message.ready;
       this.#pid = this.#hostPid ?? pid;
@@ -186,6 +193,20 @@ export class Template {
     if (this.#children.size > 0) return;
     if (this.#phase === "dead") this.#process.kill();
     else this.#events.onIdle();
+  }
+
+  /** An import may be silent for long, but not stopped: it would keep its GPUs until the initialization timeout. */
+  #checkImport(): void {
+    // It has told no id yet: 0 is the program that its agent keeps.
+    const isStopped = this.#process.vitals(this.#pid)?.isStopped ?? false;
+    this.#stoppedChecks = isStopped ? this.#stoppedChecks + 1 : 0;
+    if (this.#stoppedChecks < DEAD_BEATS) return;
+    this.#importTimer.stop();
+    this.#initFailure = {
+      message: `The import did not end: ${STOPPED_TOO_LONG}.`,
+      traceback: STOPPED_TOO_LONG,
+    };
+    this.#process.kill();
   }
 
   /** It was just asked to fork: the next check is the first of its silence. */
@@ -220,6 +241,7 @@ export class Template {
   #fail(error: unknown): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
+    this.#importTimer.stop();
     if (error instanceof BadFrame) this.#events.onFault(error.message);
     else this.#events.onError(error);
     this.#home?.destroy();
@@ -240,6 +262,7 @@ export class Template {
     // The reason of a failed import may still be unread.
     await withTimeout(LAST_WORDS_MS, this.#homeClosed.promise, this.#clock);
     this.#timer.stop();
+    this.#importTimer.stop();
     this.#isClosing = true;
     // The end of a remote connection may never arrive.
     this.#home?.destroy();

@@ -6,15 +6,7 @@ import { type Minimum, withoutPlace } from "./minimums.ts";
 import { asSeenBy, whatItAwaits, whyNever } from "./reasons.ts";
 import { ProcessOwners, ReplicaProcesses } from "./replica-processes.ts";
 import type { GpuSource } from "./source.ts";
-import {
-  type BrokerView,
-  type Held,
-  type Matches,
-  poolsFor,
-  remembering,
-  Room,
-  usedBytesOf,
-} from "./room.ts";
+import { type BrokerView, type Held, type Matches, poolsFor, Room, usedBytesOf } from "./room.ts";
 
 /** An app's version, whose replicas use GPUs. */
 export type Tenant = {
@@ -49,7 +41,7 @@ export type BrokerParts = {
   readonly clock: Clock;
   readonly log: Log;
   /** An app that was just granted a GPU is not evicted for so long. */
-  readonly holdMs?: number;
+  readonly holdMs: number;
   readonly sharesAcrossProjects?: boolean;
   /** The process above one; null if there is none with that id. */
   readonly parentOf?: (pid: number) => number | null;
@@ -57,7 +49,6 @@ export type BrokerParts = {
   readonly onExcess?: (claim: Claim) => void;
 };
 
-const HOLD_MS = 10_000;
 /** What a replica may use above its share. */
 const TOLERATED = 1.1;
 /** Between two looks while wishes wait: replicas become idle, and other programs end. */
@@ -110,9 +101,9 @@ export class GpuBroker {
   #timer: Timer | null = null;
 
   constructor(parts: BrokerParts) {
-    this.#parts = { ...parts, matches: remembering(parts.matches) };
+    this.#parts = parts;
     this.#owners = new ProcessOwners(parts.parentOf);
-    this.#stopListening = parts.source.onChange(() => this.changed());
+    this.#stopListening = parts.source.onChange(() => this.#changed());
   }
 
   /** Asks for GPUs for one replica. They are granted all at once, later than this returns. */
@@ -149,12 +140,6 @@ export class GpuBroker {
       void this.#lookAgain();
     }
     return claim;
-  }
-
-  /** Decides again soon: a replica has become idle, or a minimum has changed. It would be noticed within a second. */
-  changed(): void {
-    this.#lookMs = FIRST_LOOK_MS;
-    this.#decideSoon();
   }
 
   /** Why no GPU of this machine will ever serve a wish, for people; null if one may. */
@@ -220,7 +205,7 @@ export class GpuBroker {
   #forget(entry: Entry): void {
     entry.phase = "over";
     this.#entries.delete(entry.claim);
-    this.changed();
+    this.#changed();
   }
 
   #noteProcess(entry: Entry, pid: number): void {
@@ -236,7 +221,7 @@ export class GpuBroker {
     if (entry.phase !== "granted") return;
     entry.phase = "ending";
     const outside = this.#outsideBytes(entry, this.#view());
-    this.changed();
+    this.#changed();
     try {
       await processesGone;
     } catch (error) {
@@ -250,12 +235,14 @@ export class GpuBroker {
   async #settle(entry: Entry, outside: ReadonlyMap<string, number>): Promise<void> {
     const { clock, log } = this.#parts;
     const { signal } = this.#closing;
-    const startMs = clock.monotonic();
+    let startMs = clock.monotonic();
     let isWarned = false;
     for (let waitMs = FIRST_SETTLE_MS; !signal.aborted; waitMs = Math.min(2 * waitMs, LONGEST_LOOK_MS)) {
       const hasLooked = await this.#look();
-      const hasProcesses = hasLooked && this.#hasProcesses(entry);
-      if (hasLooked && !hasProcesses && this.#isSeenFree(entry, outside)) return;
+      // As long as it does not answer, nothing is known of its processes.
+      if (!hasLooked) startMs = clock.monotonic();
+      const hasProcesses = !hasLooked || this.#hasProcesses(entry);
+      if (!hasProcesses && this.#isSeenFree(entry, outside)) return;
       if (clock.monotonic() - startMs >= SETTLED_MS) {
         const fields = { appName: entry.tenant.app, projectId: entry.tenant.projectId };
         if (!hasProcesses) {
@@ -273,8 +260,7 @@ export class GpuBroker {
   async #look(): Promise<boolean> {
     const { source, clock } = this.#parts;
     try {
-      const looked = source.look().then(() => true);
-      return (await withTimeout(LOOK_MS, looked, clock)) ?? false;
+      return (await withTimeout(LOOK_MS, source.look(), clock)) ?? false;
     } catch {
       return false;
     }
@@ -312,7 +298,7 @@ export class GpuBroker {
   }
 
   #view(): BrokerView {
-    const { source, matches, clock, holdMs = HOLD_MS, sharesAcrossProjects = false } = this.#parts;
+    const { source, matches, clock, holdMs, sharesAcrossProjects = false } = this.#parts;
     const nowMs = clock.monotonic();
     const readings = this.#readings();
     const tenants = new Map<string, Tenant>();
@@ -351,6 +337,12 @@ export class GpuBroker {
       waiting: waiting.map((entry) => ({ ...ownerOf(entry), wish: entry.wish, promised: entry.promised })),
       minimums: new Map([...tenants].map(([key, tenant]) => [key, tenant.minReplicas()])),
     };
+  }
+
+  /** Decides again soon, and looks again soon if wishes still wait after that. */
+  #changed(): void {
+    this.#lookMs = FIRST_LOOK_MS;
+    this.#decideSoon();
   }
 
   /** After what happens now, so that what a tenant does in between counts together. */

@@ -1,4 +1,5 @@
 import type { Gpu, GpuWish } from "../../model/gpu.ts";
+import { Budgets, fewest, NONE, one, Ways } from "./fewest.ts";
 import { type BrokerView, type Held, poolsFor, Room, type Share, type Waiting } from "./room.ts";
 
 export type Decision = {
@@ -32,26 +33,38 @@ export function decide(view: BrokerView): Decision {
   return turn;
 }
 
-/** How many more replicas of a tenant may be evicted. */
-class Budgets {
-  readonly #left: Map<string, number>;
+/** Replicas in order of preference. */
+class Candidates {
+  all: readonly Held[];
+  readonly set: Set<Held>;
+  /** Their tenants, and perhaps others. */
+  readonly #tenants: ReadonlySet<string>;
 
-  constructor(left: ReadonlyMap<string, number>) {
-    this.#left = new Map(left);
+  constructor(all: readonly Held[]) {
+    this.all = all;
+    this.set = new Set(all);
+    this.#tenants = new Set(all.map(({ tenant }) => tenant));
   }
 
-  copy(): Budgets {
-    return new Budgets(this.#left);
+  keep(isKept: (held: Held) => boolean): void {
+    for (const held of this.all) if (!isKept(held)) this.set.delete(held);
+    this.all = this.all.filter((held) => this.set.has(held));
   }
 
-  has({ tenant }: Held): boolean {
-    return (this.#left.get(tenant) ?? 0) > 0;
-  }
-
-  spend({ tenant }: Held, more = 1): void {
-    this.#left.set(tenant, (this.#left.get(tenant) ?? 0) - more);
+  /** Those that are not the wish's own app's. */
+  for({ tenant }: Waiting): Candidates {
+    return this.#tenants.has(tenant)
+      ? new Candidates(this.all.filter((held) => held.tenant !== tenant))
+      : this;
   }
 }
+
+type Idle = {
+  /** Replicas that may be evicted, the longest idle first. */
+  readonly idle: Candidates;
+  /** Tenants that got a GPU a moment ago and have others, with the end of their protection. */
+  readonly protectedMs: ReadonlyMap<string, number>;
+};
 
 class Turn implements Decision {
   readonly grants: { id: number; gpus: readonly Gpu[] }[] = [];
@@ -65,6 +78,14 @@ class Turn implements Decision {
   readonly #held: Held[];
   readonly #ending: Set<Held>;
   readonly #on = new Map<Room, Held[]>();
+  /** Of those, the ones that are not ending. */
+  readonly #left = new Map<Room, Held[]>();
+  /** By the models that they ask for: most wishes ask for the same. */
+  readonly #pools = new Map<string, readonly (readonly Room[])[]>();
+  /** Null if something was granted or evicted since. */
+  #knownBudgets: Budgets | null = null;
+  #knownIdle: Idle | null = null;
+  #knownRemovable: Candidates | null = null;
   readonly #tries = { left: MAX_TRIED };
   /** What wishes will get as soon as replicas are gone that are ending. */
   readonly #kept = new Map<Room, Map<number, Share>>();
@@ -77,6 +98,7 @@ class Turn implements Decision {
     this.#ending = new Set(view.held.filter(({ isEnding }) => isEnding));
     this.#rooms = view.gpus.filter(({ fault }) => fault === null).map((gpu) => new Room(gpu, view));
     for (const room of this.#rooms) this.#on.set(room, [...room.held]);
+    for (const room of this.#rooms) this.#left.set(room, this.#staying(room));
   }
 
   /** Else an earlier wish of the app whose replica was evicted could take its place, and the next one be evicted. */
@@ -92,21 +114,18 @@ class Turn implements Decision {
   /** Returns false if it can only wait for what is busy. */
   serve(waiting: Waiting): boolean {
     for (const kept of this.#kept.values()) kept.delete(waiting.id);
-    const pools = poolsFor(waiting.wish, this.#rooms, this.#view.matches);
+    const pools = this.#poolsOf(waiting);
     for (const pool of pools) if (this.#grant(waiting, pool) || this.#makeRoom(waiting, pool)) return true;
-    const budgets = this.#budgets();
-    const others = this.#removable(waiting, budgets);
-    for (const pool of pools) this.#block(waiting, pool, others, budgets);
+    for (const pool of pools) this.#block(waiting, pool);
     return false;
   }
 
   /** Grants GPUs that are free now and that no earlier wish needs. */
   #grant(waiting: Waiting, pool: readonly Room[]): boolean {
     const { wish } = waiting;
-    const chosen = byFit(pool, (room) => this.#now(room))
-      .filter((room) => this.#fitsNow(room, waiting) && this.#fitsLater(room, waiting, NONE))
-      .slice(0, wish.count);
-    if (chosen.length < wish.count) return false;
+    const free = pool.filter((room) => this.#fitsNow(room, waiting) && this.#fitsLater(room, waiting, NONE));
+    if (free.length < wish.count) return false;
+    const chosen = byFit(free, (room) => this.#now(room)).slice(0, wish.count);
     const gpus = chosen.map(({ gpu }) => gpu);
     this.grants.push({ id: waiting.id, gpus });
     const held: Held = {
@@ -119,24 +138,34 @@ class Turn implements Decision {
       isEnding: false,
     };
     this.#held.push(held);
-    for (const room of chosen) this.#now(room).push(held);
+    for (const room of chosen) {
+      this.#now(room).push(held);
+      this.#left.get(room)!.push(held);
+    }
+    this.#forget();
     return true;
   }
 
   /** Keeps GPUs that will be free soon, and evicts idle replicas where that is needed. */
   #makeRoom(waiting: Waiting, pool: readonly Room[]): boolean {
     const budgets = this.#budgets();
-    const grantedMs = this.#grantedMs();
-    const evictable: Held[] = [];
-    for (const held of this.#removable(waiting, budgets)) {
-      if (held.idleSinceMs === null) continue;
-      const freeMs = grantedMs.get(held.tenant)! + this.#view.holdMs;
-      if (freeMs <= this.#view.nowMs) evictable.push(held);
-      else this.lookAgainMs = Math.min(freeMs, this.lookAgainMs ?? freeMs);
-    }
-    evictable.sort((a, b) => (a.idleSinceMs ?? 0) - (b.idleSinceMs ?? 0) || a.id - b.id);
+    const { protectedMs, idle } = this.#idle();
+    for (const [tenant, freeMs] of protectedMs)
+      if (tenant !== waiting.tenant) this.lookAgainMs = Math.min(freeMs, this.lookAgainMs ?? freeMs);
+    const { all, set } = idle.for(waiting);
     const fits = (room: Room, gone: ReadonlySet<Held>): boolean => this.#fitsLater(room, waiting, gone);
-    const gone = fewest(evictable, budgets, pool, waiting.wish.count, fits, this.#tries);
+    const ways = new Ways(pool, waiting.wish.count, {
+      fits,
+      least: (room, gone) => this.#least(room, waiting, gone),
+      all,
+      set,
+      on: (room) =>
+        this.#left
+          .get(room)!
+          .filter((held) => set.has(held))
+          .toSorted(byIdleness),
+    });
+    const gone = fewest(ways, budgets, this.#tries);
     if (!gone) return false;
     const ready = pool.filter((room) => fits(room, gone));
     const isFree = (room: Room): boolean => this.#fitsNow(room, waiting);
@@ -150,17 +179,27 @@ class Turn implements Decision {
       this.#ending.add(held);
       this.evictions.push({ id: held.id, forId: waiting.id });
     }
+    if (gone.size > 0) this.#leave(gone);
     return true;
   }
 
   /** Keeps later wishes from the GPUs that this one could have once replicas are idle that are busy now. */
-  #block(waiting: Waiting, pool: readonly Room[], others: readonly Held[], budgets: Budgets): void {
+  #block(waiting: Waiting, pool: readonly Room[]): void {
+    if (pool.every((room) => this.#blocked.has(room))) return;
     const share = shareOf(waiting);
+    const promised = new Map(pool.map((room) => [room, this.#promisedOn(room, waiting)]));
     const fits = (room: Room, gone: ReadonlySet<Held>): boolean =>
-      room.admits(share, [...this.#staying(room, gone), ...this.#promisedOn(room, waiting)]);
-    if (!one(others, budgets, pool, waiting.wish.count, fits)) return;
-    const all = new Set(others);
-    for (const room of pool) if (fits(room, all)) this.#blocked.add(room);
+      this.#admits(room, share, gone, promised.get(room)!);
+    const { all, set } = this.#removable().for(waiting);
+    const ways = new Ways(pool, waiting.wish.count, {
+      fits,
+      least: (room, gone) => this.#least(room, waiting, gone),
+      all,
+      set,
+      on: (room) => this.#left.get(room)!.filter((held) => set.has(held)),
+    });
+    if (!one(ways, this.#budgets())) return;
+    for (const room of pool) if (fits(room, set)) this.#blocked.add(room);
   }
 
   #keep(waiting: Waiting, rooms: readonly Room[]): void {
@@ -176,7 +215,21 @@ class Turn implements Decision {
 
   /** Whether it fits beside what earlier wishes will get. */
   #fitsLater(room: Room, waiting: Waiting, gone: ReadonlySet<Held>): boolean {
-    return !this.#blocked.has(room) && room.admits(shareOf(waiting), this.#later(room, gone));
+    const kept = this.#kept.get(room)?.values() ?? [];
+    return !this.#blocked.has(room) && this.#admits(room, shareOf(waiting), gone, kept);
+  }
+
+  #admits(room: Room, share: Share, gone: ReadonlySet<Held>, kept: Iterable<Share>): boolean {
+    return room.admitsWithout(share, this.#left.get(room)!, gone, kept);
+  }
+
+  #poolsOf({ wish }: Waiting): readonly (readonly Room[])[] {
+    const key = wish.models.join("\n");
+    const known = this.#pools.get(key);
+    if (known) return known;
+    const pools = poolsFor(wish, this.#rooms, this.#view.matches);
+    this.#pools.set(key, pools);
+    return pools;
   }
 
   #now(room: Room): Held[] {
@@ -184,11 +237,14 @@ class Turn implements Decision {
   }
 
   #later(room: Room, gone: ReadonlySet<Held>): Share[] {
-    return [...this.#staying(room, gone), ...(this.#kept.get(room)?.values() ?? [])];
+    return [
+      ...this.#left.get(room)!.filter((held) => !gone.has(held)),
+      ...(this.#kept.get(room)?.values() ?? []),
+    ];
   }
 
-  #staying(room: Room, gone: ReadonlySet<Held>): Held[] {
-    return this.#now(room).filter((held) => !this.#ending.has(held) && !gone.has(held));
+  #staying(room: Room): Held[] {
+    return this.#now(room).filter((held) => !this.#ending.has(held));
   }
 
   /** What later wishes were promised; ids grow. */
@@ -196,14 +252,42 @@ class Turn implements Decision {
     return [...(this.#kept.get(room) ?? [])].flatMap(([other, share]) => (other > id ? [share] : []));
   }
 
-  /** What could be taken from other tenants, were it idle. */
-  #removable(waiting: Waiting, budgets: Budgets): Held[] {
-    return this.#held.filter(
-      (held) => held.tenant !== waiting.tenant && !this.#ending.has(held) && budgets.has(held),
-    );
+  /** What could be taken from tenants, were it idle. */
+  #removable(): Candidates {
+    const budgets = this.#budgets();
+    return (this.#knownRemovable ??= new Candidates(
+      this.#held.filter((held) => !this.#ending.has(held) && budgets.has(held)),
+    ));
+  }
+
+  /** As many replicas have to leave a GPU at least. */
+  #least(room: Room, waiting: Waiting, gone: ReadonlySet<Held>): number {
+    return room.leastToLeave(shareOf(waiting), this.#left.get(room)!, gone);
+  }
+
+  /** Takes what is evicted from what may be: the others of its tenants that are kept by their minimum now, too. */
+  #leave(gone: ReadonlySet<Held>): void {
+    const budgets = this.#budgets();
+    for (const held of gone) budgets.spend(held);
+    const mayStill = (held: Held): boolean => !gone.has(held) && budgets.has(held);
+    // A tenant whose replicas are evicted has none that is protected.
+    this.#idle().idle.keep(mayStill);
+    this.#removable().keep(mayStill);
+    const uuids = new Set([...gone].flatMap(({ gpus }) => gpus));
+    for (const room of this.#rooms) if (uuids.has(room.gpu.uuid)) this.#left.set(room, this.#staying(room));
+  }
+
+  #forget(): void {
+    this.#knownBudgets = null;
+    this.#knownIdle = null;
+    this.#knownRemovable = null;
   }
 
   #budgets(): Budgets {
+    return (this.#knownBudgets ??= this.#countBudgets());
+  }
+
+  #countBudgets(): Budgets {
     const left = new Map<string, number>();
     for (const held of this.#held) {
       if (this.#ending.has(held)) continue;
@@ -213,20 +297,32 @@ class Turn implements Decision {
     return new Budgets(left);
   }
 
-  /** When each tenant last got a GPU. */
-  #grantedMs(): Map<string, number> {
-    const last = new Map<string, number>();
+  #idle(): Idle {
+    return (this.#knownIdle ??= this.#findIdle());
+  }
+
+  #findIdle(): Idle {
+    const { nowMs, holdMs } = this.#view;
+    const grantedMs = new Map<string, number>();
     for (const held of this.#held) {
       if (this.#ending.has(held)) continue;
-      last.set(held.tenant, Math.max(held.grantedMs, last.get(held.tenant) ?? held.grantedMs));
+      grantedMs.set(held.tenant, Math.max(held.grantedMs, grantedMs.get(held.tenant) ?? held.grantedMs));
     }
-    return last;
+    const protectedMs = new Map<string, number>();
+    const idle: Held[] = [];
+    for (const held of this.#removable().all) {
+      if (held.idleSinceMs === null) continue;
+      const freeMs = grantedMs.get(held.tenant)! + holdMs;
+      if (freeMs <= nowMs) idle.push(held);
+      else protectedMs.set(held.tenant, freeMs);
+    }
+    return { idle: new Candidates(idle.toSorted(byIdleness)), protectedMs };
   }
 }
 
-const NONE: ReadonlySet<Held> = new Set();
-
-type Fits = (room: Room, gone: ReadonlySet<Held>) => boolean;
+function byIdleness(a: Held, b: Held): number {
+  return (a.idleSinceMs ?? 0) - (b.idleSinceMs ?? 0) || a.id - b.id;
+}
 
 function shareOf({ projectId, wish }: Waiting): Share {
   return { projectId, memoryBytes: wish.memoryBytes };
@@ -240,105 +336,4 @@ function byFit(pool: readonly Room[], sharesOn: (room: Room) => readonly Share[]
   });
   rows.sort((a, b) => a.isEmpty - b.isEmpty || a.available - b.available);
   return rows.map(({ room }) => room);
-}
-
-/**
- * The fewest replicas without which a wish fits, the longest idle if there is a choice; null if there are none. They come in
- * order of preference.
- */
-function fewest(
-  from: readonly Held[],
-  budgets: Budgets,
-  pool: readonly Room[],
-  count: number,
-  fits: Fits,
-  tries: { left: number },
-): ReadonlySet<Held> | null {
-  const onPool = from.filter(({ gpus }) => pool.some(({ gpu }) => gpus.includes(gpu.uuid)));
-  // Most wishes that cannot be served are seen here.
-  if (!hasRoom(pool, count, new Set(onPool), fits)) return null;
-  const left = budgets.copy();
-  const gone = new Set<Held>();
-  const enough = one(onPool, budgets, pool, count, fits);
-  const most = enough?.size ?? onPool.length;
-  const search = (start: number, more: number): boolean => {
-    if (more === 0) {
-      tries.left -= 1;
-      return hasRoom(pool, count, gone, fits);
-    }
-    for (let i = start; i <= onPool.length - more && tries.left > 0; i++) {
-      const held = onPool[i]!;
-      if (!left.has(held)) continue;
-      left.spend(held);
-      gone.add(held);
-      if (search(i + 1, more - 1)) return true;
-      gone.delete(held);
-      left.spend(held, -1);
-    }
-    return false;
-  };
-  for (let size = 0; size <= most && tries.left > 0; size++) if (search(0, size)) return gone;
-  return enough;
-}
-
-function hasRoom(pool: readonly Room[], count: number, gone: ReadonlySet<Held>, fits: Fits): boolean {
-  let found = 0;
-  for (const room of pool) {
-    if (fits(room, gone)) found += 1;
-    if (found >= count) return true;
-  }
-  return false;
-}
-
-/** Some replicas without which a wish fits, GPU by GPU, always the one where the fewest are in the way. */
-function one(
-  from: readonly Held[],
-  budgets: Budgets,
-  pool: readonly Room[],
-  count: number,
-  fits: Fits,
-): ReadonlySet<Held> | null {
-  const left = budgets.copy();
-  const gone = new Set<Held>();
-  while (!hasRoom(pool, count, gone, fits)) {
-    let best: readonly Held[] | null = null;
-    for (const room of pool) {
-      if (fits(room, gone)) continue;
-      const there = inTheWay(room, from, left, gone, fits);
-      if (there && (!best || there.length < best.length)) best = there;
-    }
-    if (!best) return null;
-    for (const held of best) {
-      gone.add(held);
-      left.spend(held);
-    }
-  }
-  return gone;
-}
-
-/** Replicas that have to leave one GPU; null if that is not enough. */
-function inTheWay(
-  room: Room,
-  from: readonly Held[],
-  budgets: Budgets,
-  gone: ReadonlySet<Held>,
-  fits: Fits,
-): readonly Held[] | null {
-  const left = budgets.copy();
-  const without = new Set(gone);
-  const taken: Held[] = [];
-  for (const held of from) {
-    if (without.has(held) || !held.gpus.includes(room.gpu.uuid) || !left.has(held)) continue;
-    if (fits(room, without)) break;
-    left.spend(held);
-    without.add(held);
-    taken.push(held);
-  }
-  if (!fits(room, without)) return null;
-  return taken.filter((held) => {
-    without.delete(held);
-    if (fits(room, without)) return false;
-    without.add(held);
-    return true;
-  });
 }

@@ -1,20 +1,18 @@
 import { existsSync } from "node:fs";
 import type { GpuChoice } from "../../config/gpu-choice.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import { type Clock, type Timer, withTimeout } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
 import type { Gpu, GpuReading, MachineGpus } from "../../model/gpu.ts";
+import { type DriverFiles, hasGpus, mayHaveGpus, NVIDIA } from "./driver-files.ts";
 import { FakeGpus } from "./fake.ts";
-import { type DriverFiles, Reader, type Seen, type SeenFault, type SeenState } from "./reader.ts";
+import { Reader, type Seen, type SeenFault, type SeenState } from "./reader.ts";
 import { describeGpus, type GpuSource, modelOf, NO_GPUS, profileOf, without } from "./source.ts";
 
-const NVIDIA: DriverFiles = {
-  library: "libnvidia-ml.so.1",
-  control: "/dev/nvidiactl",
-  capabilities: "/proc/driver/nvidia/capabilities",
-};
 /** The driver of AMD's GPUs. */
 const AMD = "/dev/kfd";
 
+/** What the start of the service waits for a first reading. */
+const OPEN_MS = 5_000;
 const LOOK_EVERY_MS = 5_000;
 /** GPUs, with those that are gone: more than any machine has, should the driver name others each time. */
 const MAX_KNOWN = 2_048;
@@ -34,6 +32,8 @@ const FAULTS: Readonly<Record<SeenFault, string>> = {
   pages: `pages of its memory have failed and wait to be retired: ${RESET}`,
   ecc: `its memory has had uncorrectable errors: ${RESET}`,
 };
+const CHECK =
+  "Check that nvidia-smi works for the service's user; MILLRACE_GPUS=none has apps run without GPUs";
 const VANISHED =
   "the driver no longer lists it: reboot the machine, and have the GPU repaired if that happens again";
 const NO_CAPS =
@@ -49,9 +49,14 @@ type Hold = {
   readonly timer: Timer;
 };
 
+type Driver = { readonly version: string | null } | { readonly failure: string };
+
 type Host = { readonly python: string; readonly clock: Clock; readonly log: Log };
 
-/** Finds the GPUs that the service may use, and watches them until it is closed. Does nothing on a machine without any. */
+/**
+ * Finds the GPUs that the service may use, and watches them until it is closed. Does nothing on a machine without any. A
+ * driver that does not answer soon is not waited for: its GPUs come into service when it does.
+ */
 export async function openGpus(choice: GpuChoice, host: Host, files = NVIDIA): Promise<GpuSource> {
   const { log } = host;
   if (choice.kind === "none") return NO_GPUS;
@@ -61,7 +66,7 @@ export async function openGpus(choice: GpuChoice, host: Host, files = NVIDIA): P
     log.warn({ detail }, "THE GPUS OF THIS SERVICE ARE FAKE");
     return fake;
   }
-  if (!existsSync(files.control)) {
+  if (!mayHaveGpus(files)) {
     const trouble = whyNone(choice);
     if (trouble !== null) log.warn({ detail: trouble }, "no GPU can be used");
     return without(trouble);
@@ -92,9 +97,8 @@ class MachineWatch implements GpuSource {
   /** How often the driver has failed in a row, and since when it works. */
   #failures = 0;
   #sinceMs = 0;
-  /** Why the driver does not answer. */
-  #failure: string | null = null;
-  #driver: string | null = null;
+  /** The driver's version, or why it does not answer. */
+  #driver: Driver = { failure: "it may still be starting the GPUs" };
   #found: readonly Found[] = [];
   /** GPUs that the driver lists and cannot read. */
   #unread: readonly string[] = [];
@@ -112,7 +116,9 @@ class MachineWatch implements GpuSource {
   }
 
   async open(): Promise<void> {
-    await this.#start();
+    const { clock } = this.#host;
+    const started = this.#start().then(() => true);
+    if (!(await withTimeout(OPEN_MS, started, clock))) this.#update();
   }
 
   current(): MachineGpus {
@@ -123,18 +129,22 @@ class MachineWatch implements GpuSource {
     return this.#readings;
   }
 
-  async look(): Promise<void> {
+  async look(): Promise<boolean> {
     for (;;) {
       await this.#restarting;
       const reader = this.#reader;
       await reader?.look();
-      if (reader === this.#reader && this.#restarting === null) return;
+      if (reader === this.#reader && this.#restarting === null) return this.#failure === null;
     }
   }
 
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
+  }
+
+  get #failure(): string | null {
+    return "failure" in this.#driver ? this.#driver.failure : null;
   }
 
   async close(): Promise<void> {
@@ -186,7 +196,7 @@ class MachineWatch implements GpuSource {
     const { clock } = this.#host;
     this.#reader = null;
     this.#failures = clock.monotonic() - this.#sinceMs > FORGIVEN_MS ? 1 : this.#failures + 1;
-    this.#failure = why;
+    this.#driver = { failure: why };
     this.#update();
     this.#retry = clock.after(pauseMs(this.#failures), () => this.#replace(reader));
   }
@@ -204,8 +214,7 @@ class MachineWatch implements GpuSource {
       .map((each) => ({ ...each, reading: unknown(each.reading) }));
     this.#found = [...listed, ...gone].slice(0, MAX_KNOWN).toSorted(byPlace);
     this.#unread = reading.unread;
-    this.#driver = reading.driver;
-    this.#failure = null;
+    this.#driver = { version: reading.driver };
     for (const [of, hold] of this.#holds) this.#settle(of, hold, reading);
     this.#update();
   }
@@ -250,7 +259,9 @@ class MachineWatch implements GpuSource {
     const gpus = chosen.map((each) => ({ ...each.gpu, fault: this.#faultOf(each) }));
     const trouble = gpus.length > 0 ? null : this.#trouble();
     const before = this.#current;
-    this.#current = { driver: this.#driver, gpus, trouble };
+    const isDown = trouble !== null && this.#isDown();
+    const driver = "version" in this.#driver ? this.#driver.version : null;
+    this.#current = { driver, gpus, trouble, ...(isDown && { isDown }) };
     this.#readings = chosen.map(({ reading }) => (this.#failure === null ? reading : unknown(reading)));
     if (JSON.stringify(before) === JSON.stringify(this.#current)) return;
     const faults = gpus
@@ -275,8 +286,13 @@ class MachineWatch implements GpuSource {
     }
   }
 
+  /** Whether GPUs are there that only the driver does not answer for. */
+  #isDown(): boolean {
+    return this.#failure === null ? this.#unread.length > 0 : hasGpus(this.#files);
+  }
+
   #trouble(): string {
-    if (this.#failure !== null) return `${this.#failure}. Check that nvidia-smi works for the service's user`;
+    if (this.#failure !== null) return `the NVIDIA driver does not answer: ${this.#failure}. ${CHECK}`;
     if (this.#unread.length > 0) return this.#unread.join("; ");
     const missing = missingOf(this.#choice, this.#found);
     if (missing.length > 0)
@@ -291,12 +307,12 @@ function pauseMs(times: number): number {
 
 /** A GPU, or its MIG instances: then the GPU is none itself. */
 function foundOf({ instances, ...each }: Seen["gpus"][number]): Found[] {
-  const nodes = each.minor === null ? [] : [`/dev/nvidia${each.minor}`];
+  const files = each.minor === null ? [] : [`/dev/nvidia${each.minor}`];
   const common = { index: each.index, busId: each.bus_id };
   const fault = each.fault && FAULTS[each.fault];
   if (instances === null) {
     const { uuid: id, name: title } = each;
-    const whole = { ...common, uuid: id, name: title, model: modelOf(title), nodes, isMig: false, fault };
+    const whole = { ...common, uuid: id, name: title, model: modelOf(title), files, isMig: false, fault };
     return [{ gpu: { ...whole, memoryBytes: each.total_bytes ?? 0 }, parent: id, reading: readingOf(each) }];
   }
   return instances.map((one) => {
@@ -308,7 +324,7 @@ function foundOf({ instances, ...each }: Seen["gpus"][number]): Found[] {
       name: `${each.name} MIG ${profile}`,
       model: modelOf(each.name, profile),
       memoryBytes: one.total_bytes ?? 0,
-      nodes: [...nodes, ...caps],
+      files: [...files, ...caps],
       isMig: true,
       fault: fault ?? (one.caps === null ? NO_CAPS : null),
     };

@@ -1,8 +1,6 @@
 import type { FakeGpuKind } from "../../config/gpu-choice.ts";
 import type { Gpu, GpuReading, MachineGpus } from "../../model/gpu.ts";
-import type { GpuSource } from "./source.ts";
-
-const GIB = 2 ** 30;
+import { type GpuSource, NAMED_GB } from "./source.ts";
 
 /** GPUs that exist only for tests: no device files, no process, and nothing changes unless a test says so. */
 export class FakeGpus implements GpuSource {
@@ -17,9 +15,9 @@ export class FakeGpus implements GpuSource {
       index,
       model,
       name: `Fake ${model}`,
-      memoryBytes: memoryGb * GIB,
+      memoryBytes: memoryGb * NAMED_GB,
       busId: `00000000:${(index + 1).toString(16).toUpperCase().padStart(2, "0")}:00.0`,
-      nodes: [],
+      files: [],
       isMig: false,
       fault: null,
     }));
@@ -42,8 +40,8 @@ export class FakeGpus implements GpuSource {
     return this.#readings;
   }
 
-  look(): Promise<void> {
-    return Promise.resolve();
+  look(): Promise<boolean> {
+    return Promise.resolve(true);
   }
 
   onChange(listener: () => void): () => void {

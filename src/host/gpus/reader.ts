@@ -5,13 +5,7 @@ import { afterRunning, type Clock, withTimeout } from "../../kit/clock.ts";
 import { LineCutter } from "../../kit/line-cutter.ts";
 import { startOf } from "../interpreter.ts";
 import { withPipes } from "../processes.ts";
-
-/** Where NVIDIA's driver is found; tests have a stand-in. */
-export type DriverFiles = {
-  readonly library: string;
-  readonly control: string;
-  readonly capabilities: string;
-};
+import type { DriverFiles } from "./driver-files.ts";
 
 /** A first reading may have to start the GPUs, which takes a second or two for each. */
 const FIRST_LOOK_MS = 60_000;

@@ -44,7 +44,7 @@ export function whatItAwaits(view: BrokerView, waiting: Waiting): string {
   const share = { projectId, memoryBytes: wish.memoryBytes };
   const places = view.gpus.map((gpu) => ({ gpu, room: new Room(gpu, view) }));
   const pools = poolsFor(wish, places, view.matches);
-  const matching = pools.flat();
+  const matching = [...new Set(pools.flat())];
   const working = matching.filter(({ gpu }) => gpu.fault === null).map(({ room }) => room);
   const free = working.filter((room) => room.admits(share, room.held));
   const taken = working.filter((room) => !free.includes(room));

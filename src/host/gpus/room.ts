@@ -3,23 +3,6 @@ import type { Gpu, GpuKind, GpuReading, GpuWish } from "../../model/gpu.ts";
 /** Whether a GPU is one of those that people mean by a model's name. */
 export type Matches = (asked: string, gpu: GpuKind) => boolean;
 
-/** More than the names that apps of one machine ask for, times its models. */
-const MAX_REMEMBERED = 10_000;
-
-/** Compares each name with each model once: every decision asks for all of them. */
-export function remembering(matches: Matches): Matches {
-  const known = new Map<string, boolean>();
-  return (asked, gpu) => {
-    const key = `${gpu.model}\n${gpu.memoryBytes}\n${asked}`;
-    const before = known.get(key);
-    if (before !== undefined) return before;
-    if (known.size >= MAX_REMEMBERED) known.clear();
-    const found = matches(asked, gpu);
-    known.set(key, found);
-    return found;
-  };
-}
-
 /** A share of GPUs that is taken: granted, or kept for a wish that waits. */
 export type Share = {
   readonly projectId: string;
@@ -134,6 +117,43 @@ export class Room {
     return this.availableBytes(beside, outsideBytes) >= share.memoryBytes;
   }
 
+  /** What `admits` says of those shares but for some of them, without lists of them: decisions ask it thousands of times. */
+  admitsWithout(
+    share: Share,
+    held: readonly Held[],
+    gone: ReadonlySet<Held>,
+    kept: Iterable<Share>,
+  ): boolean {
+    const { memoryBytes } = this.gpu;
+    const isWhole = share.memoryBytes === null;
+    let available = memoryBytes - this.outsideBytes;
+    if (available < (share.memoryBytes ?? WHOLE_FREE * memoryBytes)) return false;
+    for (const other of held) {
+      if (gone.has(other)) continue;
+      if (isWhole || !this.mayMeet(share, other)) return false;
+      available -= this.#takes(other);
+    }
+    for (const other of kept) {
+      if (isWhole || !this.mayMeet(share, other)) return false;
+      available -= this.#takes(other);
+    }
+    return isWhole || Math.max(0, available) >= share.memoryBytes;
+  }
+
+  /** As many of those have to leave at least before a share has room; 1 if none has to. */
+  leastToLeave(share: Share, held: readonly Held[], gone: ReadonlySet<Held>): number {
+    let [there, largest, available] = [0, 0, this.gpu.memoryBytes - this.outsideBytes];
+    for (const other of held) {
+      if (gone.has(other)) continue;
+      const takes = this.#takes(other);
+      there += 1;
+      largest = Math.max(largest, takes);
+      available -= takes;
+    }
+    if (share.memoryBytes === null) return Math.max(1, there);
+    return Math.max(1, Math.ceil((share.memoryBytes - available) / largest));
+  }
+
   /** Whether two shares may be on one GPU at all. */
   mayMeet(one: Share, other: Share): boolean {
     if (one.memoryBytes === null || other.memoryBytes === null) return false;
@@ -150,16 +170,25 @@ export class Room {
   }
 }
 
-/** The GPUs that a wish may have, by model, in its order of preference. A GPU that matches twice counts once. */
+/**
+ * The GPUs that a wish may have, by the name that it asks for and by model, in its order of preference. A name that means no more
+ * than an earlier one adds no pool; one that means more, such as A100 after A100_80GB, has all of its GPUs.
+ */
 export function poolsFor<Place extends { readonly gpu: GpuKind }>(
   { models }: GpuWish,
   places: readonly Place[],
   matches: Matches,
 ): Place[][] {
-  const pools = new Map<string, Place[]>();
+  const pools: Place[][] = [];
   for (const asked of models) {
-    const found = places.filter(({ gpu }) => !pools.has(gpu.model) && matches(asked, gpu));
-    for (const [model, pool] of Map.groupBy(found, ({ gpu }) => gpu.model)) pools.set(model, pool);
+    const found = places.filter(({ gpu }) => matches(asked, gpu));
+    for (const pool of Map.groupBy(found, ({ gpu }) => gpu.model).values()) {
+      const isKnown = pools.some(
+        (before) =>
+          before[0]?.gpu.model === pool[0]?.gpu.model && pool.every((each) => before.includes(each)),
+      );
+      if (!isKnown) pools.push(pool);
+    }
   }
-  return [...pools.values()];
+  return pools;
 }

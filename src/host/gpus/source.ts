@@ -1,12 +1,13 @@
 import type { Gpu, GpuKind, GpuReading, MachineGpus } from "../../model/gpu.ts";
+import type { Matches } from "./room.ts";
 
 /** The GPUs of this machine, watched. */
 export type GpuSource = {
   current(): MachineGpus;
   /** One for each of the current GPUs; older than a few seconds only if the driver does not answer: then all is null. */
   readings(): readonly GpuReading[];
-  /** Resolves when everything is read anew, or when the driver does not answer. Never rejects. */
-  look(): Promise<void>;
+  /** Resolves when everything is read anew; with false if the driver does not answer. Never rejects. */
+  look(): Promise<boolean>;
   /** Calls it after each change of `current()`; returns a function that stops that. */
   onChange(listener: () => void): () => void;
   close(): Promise<void>;
@@ -21,17 +22,18 @@ export function without(trouble: string | null): GpuSource {
   return {
     current: () => current,
     readings: () => [],
-    look: () => Promise.resolve(),
+    look: () => Promise.resolve(true),
     onChange: () => () => {},
     close: () => Promise.resolve(),
   };
 }
 
-const GIB = 2 ** 30;
+/** The "GB" in the name of a GPU: the 80 GB of an H100 are 79.6 of these. All other GB are 10⁹ bytes. */
+export const NAMED_GB = 2 ** 30;
 
 /** Says which GPUs there are, for people: `2 × H100 (80 GB), 1 of them out of service; T4 (15 GB)`. */
 export function describeGpus(gpus: readonly (GpuKind & Partial<Pick<Gpu, "fault">>)[]): string {
-  const kinds = Map.groupBy(gpus, ({ model, memoryBytes }) => `${model} (${gigabytes(memoryBytes)} GB)`);
+  const kinds = Map.groupBy(gpus, ({ model, memoryBytes }) => `${model} (${namedGb(memoryBytes)} GB)`);
   return [...kinds]
     .map(([kind, { length }]) => {
       const faulty = kinds.get(kind)?.filter(({ fault = null }) => fault !== null).length ?? 0;
@@ -42,9 +44,9 @@ export function describeGpus(gpus: readonly (GpuKind & Partial<Pick<Gpu, "fault"
     .join("; ");
 }
 
-/** The memory of a GPU as its name has it: the "80 GB" of an H100 are 79.6 GiB. */
-function gigabytes(bytes: number): number {
-  return Math.round(bytes / GIB);
+/** The memory of a GPU as its name has it. */
+export function namedGb(bytes: number): number {
+  return Math.round(bytes / NAMED_GB);
 }
 
 /** Words in names of GPUs that do not tell models apart. The memory does, but is known besides. */
@@ -62,9 +64,22 @@ const MEMORY = /^(\d{1,4})GI?B?$/;
 const PROFILE = /\b(?:\d{1,2}c\.)?\d{1,2}g\.\d{1,4}gb(?:\+[a-z0-9.]{1,16})*/i;
 const MAX_MODEL_CHARS = 64;
 
-/** Whether names match: while replicas wait, the same ones are compared over and over. */
-const answers = new Map<string, boolean>();
-const MAX_ANSWERS = 10_000;
+/** More than the names that apps of one machine ask for, times its models. */
+const MAX_REMEMBERED = 10_000;
+
+/** Compares each name with each model once: while replicas wait, every decision asks for all of them. */
+export function remembering(matches: Matches): Matches {
+  const known = new Map<string, boolean>();
+  return (asked, gpu) => {
+    const key = `${gpu.model}\n${gpu.memoryBytes}\n${asked}`;
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    if (known.size >= MAX_REMEMBERED) known.clear();
+    const found = matches(asked, gpu);
+    known.set(key, found);
+    return found;
+  };
+}
 
 type Words = {
   readonly model: string;
@@ -99,15 +114,7 @@ export function modelOf(name: string, profile: string | null = null): string {
  * Whether a GPU is what an app asks for: `H200`, `h200`, `NVIDIA_H200`, `HOPPER_H200`, `A100_40GB`, `RTX 4090`,
  * `H100-1g.10gb`. `ANY` matches each, and otherwise an instance of a GPU does not match the whole GPU's name.
  */
-export function matches(asked: string, gpu: GpuKind): boolean {
-  const question = `${asked}\n${gpu.model}\n${gpu.memoryBytes}`;
-  const known = answers.get(question);
-  if (known !== undefined) return known;
-  if (answers.size >= MAX_ANSWERS) answers.clear();
-  const answer = compare(asked, gpu);
-  answers.set(question, answer);
-  return answer;
-}
+export const matches: Matches = remembering(compare);
 
 function compare(asked: string, gpu: GpuKind): boolean {
   const text = asked.trim().toUpperCase();
@@ -131,7 +138,7 @@ function bare(model: string): string {
 const SHORTAGE = 0.1;
 
 function hasMemory(bytes: number, gb: number | null): boolean {
-  return gb === null || Math.abs(bytes / GIB - gb) <= gb * SHORTAGE;
+  return gb === null || Math.abs(bytes / NAMED_GB - gb) <= gb * SHORTAGE;
 }
 
 /** A MIG instance as the driver describes it. */
@@ -143,6 +150,6 @@ export function profileOf(name: string, slices: Slices | null, gpuBytes: number)
   if (named !== undefined) return named.toLowerCase();
   if (slices === null) return "mig";
   const eighths = Math.ceil(((slices.memoryMb * 2 ** 20) / Math.max(1, gpuBytes)) * 8) / 8;
-  const memory = `${slices.gpu}g.${Math.round(eighths * Math.ceil(gpuBytes / GIB))}gb`;
+  const memory = `${slices.gpu}g.${Math.round(eighths * Math.ceil(gpuBytes / NAMED_GB))}gb`;
   return slices.compute === slices.gpu ? memory : `${slices.compute}c.${memory}`;
 }

@@ -232,7 +232,12 @@ export function appChangeOperations(parts: ManagementParts): Operation[] {
         const excess = catalog.gpuRoom.refusal(app, { ...config, scaling });
         if (minReplicas > config.scaling.minReplicas && excess !== null)
           throw badField("minReplicaCount", excess);
-        await catalog.switcher.changeScaling(app, overrides);
+        const leaveRoom = catalog.gpuRoom.keep(app, { ...config, scaling });
+        try {
+          await catalog.switcher.changeScaling(app, overrides);
+        } finally {
+          leaveRoom();
+        }
         await call.record("app.scale", call.params.app_id, { before, after: overrides });
         return await appRecord(parts, await findApp(store, call.params));
       },

@@ -1,6 +1,7 @@
 import { availableParallelism, totalmem } from "node:os";
 import { z } from "zod";
-import type { Gpu, GpuEviction, HeldGpu } from "../../model/gpu.ts";
+import type { Gpu, GpuEviction, HeldGpu, MachineGpus } from "../../model/gpu.ts";
+import { namedGb } from "../../host/gpus/source.ts";
 import { appId } from "../../model/names.ts";
 import type { OtherNodesGpus } from "../../nodes/join-nodes.ts";
 import { timestamp } from "../../shapes/common.ts";
@@ -19,7 +20,7 @@ export function hardwareOperations(parts: ManagementParts): Operation[] {
       summary: "List the hardware that apps can run on",
       access: "any",
       response: HARDWARE,
-      handle: () => hardwareOf(parts.gpus.source.current().gpus),
+      handle: () => hardwareOf(parts.gpus.source.current()),
     }),
     operation("GET", "/v2/gpus", {
       id: "listGpus",
@@ -40,7 +41,7 @@ export function hardwareOperations(parts: ManagementParts): Operation[] {
 }
 
 /** The row of the processors, and one for each model of GPU of which some work. */
-function hardwareOf(gpus: readonly Gpu[]): HardwareRow[] {
+function hardwareOf({ gpus, trouble }: MachineGpus): HardwareRow[] {
   const machine = {
     provider: "local",
     cpu: availableParallelism(),
@@ -52,10 +53,10 @@ function hardwareOf(gpus: readonly Gpu[]): HardwareRow[] {
   );
   const rows = Array.from(byModel, ([name, ofModel]) => {
     const smallest = Math.min(...ofModel.map(({ memoryBytes }) => memoryBytes));
-    // The "80 GB" of an H100 are 79.6 GiB.
-    return { name, ...machine, gpuCount: ofModel.length, gpuMemoryGb: Math.round(smallest / 2 ** 30) };
+    return { name, ...machine, gpuCount: ofModel.length, gpuMemoryGb: namedGb(smallest) };
   });
-  return [{ name: "CPU", ...machine, gpuCount: 0 }, ...rows];
+  const processors = { name: "CPU", ...machine, gpuCount: 0 };
+  return [trouble === null ? processors : { ...processors, gpuTrouble: trouble }, ...rows];
 }
 
 /** What this node says of its GPUs. */
@@ -65,7 +66,7 @@ export function nodeGpus({ source, grants }: Pick<InstalledGpus, "source" | "gra
   const readings = new Map(source.readings().map((reading) => [reading.uuid, reading]));
   const shown = gpus.map((gpu): GpuRecord => {
     // Its device files are of no use elsewhere.
-    const { nodes: _, ...told } = gpu;
+    const { files: _, ...told } = gpu;
     const reading = readings.get(gpu.uuid);
     const holders = held.get(gpu.uuid) ?? [];
     return {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { BatchingConfig } from "../../model/app-config.ts";
-import type { BatchReason } from "../../model/run.ts";
+import { Batch } from "./batch.ts";
 import type { Lane, SlotCall } from "./capacity.ts";
 import { DurationTrend, Rhythm } from "./learning.ts";
 import { type Leaving, release, type Release } from "./release.ts";
@@ -9,38 +9,6 @@ import { type Leaving, release, type Release } from "./release.ts";
 const MAX_RHYTHMS = 1_000;
 /** A longer value of a `key` is replaced by its hash. */
 const KEY_CHARS = 256;
-
-/** Calls that were handed over together. */
-export class Batch {
-  readonly functionName: string;
-  readonly reason: BatchReason;
-  /** How many calls it had. */
-  readonly size: number;
-  /** How many of them its replica holds. */
-  held = 0;
-  readonly handedAt: number;
-  /** What their sizes are together. */
-  readonly weight: number;
-  readonly rhythm: Rhythm;
-  /** It was a single execution, and all its calls returned. */
-  isUsual = true;
-  isOver = false;
-
-  constructor(
-    group: Pick<Group<SlotCall>, "functionName" | "rhythm">,
-    calls: number,
-    weight: number,
-    reason: BatchReason,
-    now: number,
-  ) {
-    this.functionName = group.functionName;
-    this.rhythm = group.rhythm;
-    this.reason = reason;
-    this.size = calls;
-    this.weight = weight;
-    this.handedAt = now;
-  }
-}
 
 /** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
 export class Group<C extends SlotCall> {

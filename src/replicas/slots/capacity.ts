@@ -1,6 +1,6 @@
 import type { Outcome } from "../../model/outcome.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
-import type { Batch } from "./batches.ts";
+import type { Batch } from "./batch.ts";
 
 /** The queue of a call: a waiting caller's, or that of async runs. */
 export type Lane = "caller" | "backlog";

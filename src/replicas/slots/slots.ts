@@ -161,7 +161,7 @@ export class Slots<C extends SlotCall> {
     for (const call of this.#waiting.takeBacklog()) call.end(DRAINING);
     // What waits for more calls does so no longer.
     this.handOver();
-    if (this.#waiting.places > 0) await this.#noneWaits.promise;
+    if (!this.#waiting.isEmpty) await this.#noneWaits.promise;
     this.isClosing = true;
     await this.#capacity.drain();
     this.#watch.stop();
@@ -262,6 +262,7 @@ export class Slots<C extends SlotCall> {
       this.#pace.add(call.batch ? outcome.runMs / call.batch.size : outcome.runMs);
       this.#capacity.noteHealth();
     }
+    if (call.isStepped) this.#handStepped(call.functionName, this.#clock.monotonic());
     if (this.#waiting.places > 0) this.handOver();
     else this.#capacity.noteIdle();
     call.end(outcome);
@@ -375,8 +376,10 @@ export class Slots<C extends SlotCall> {
   #enforceCancel(replica: SlotReplica<C>, call: C): void {
     if (!replica.calls.holds(call)) return;
     replica.isCondemned = true;
-    const others = [...replica.calls.values()].some((other) => !other.hasEnded);
-    if (!others || this.#scaling.replicaConcurrency === 1) return replica.kill();
+    const others = [...replica.calls.values()].filter((other) => !other.hasEnded);
+    // Alone in its slot, only calls that have not begun are behind it; steppers run theirs beside it.
+    const isAlone = this.#scaling.replicaConcurrency === 1;
+    if (!others.some((other) => !isAlone || other.isStepped)) return replica.kill();
     this.#capacity.retire(replica);
     this.#clock.after(50, () => this.#enforceCancel(replica, call));
   }
@@ -409,7 +412,7 @@ export class Slots<C extends SlotCall> {
     }
     // A start that no call waits for any more is given up.
     if (hasRefused && this.#capacity.waitsForGpu) this.#capacity.scale();
-    if (this.#isDraining && this.#waiting.places === 0) this.#noneWaits.resolve();
+    if (this.#isDraining && this.#waiting.isEmpty) this.#noneWaits.resolve();
     return this.#load() > 0;
   }
 

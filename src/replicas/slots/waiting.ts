@@ -1,5 +1,6 @@
 import type { BatchingConfig } from "../../model/app-config.ts";
-import { type Batch, Batches, Group, type Moment } from "./batches.ts";
+import type { Batch } from "./batch.ts";
+import { Batches, Group, type Moment } from "./batches.ts";
 import type { Lane, SlotCall } from "./capacity.ts";
 import { Lanes } from "./lanes.ts";
 import type { Leaving } from "./release.ts";
@@ -36,6 +37,10 @@ export class Waiting<C extends SlotCall> {
   /** How many slots they ask for. */
   get places(): number {
     return this.#lanes.size;
+  }
+
+  get isEmpty(): boolean {
+    return this.#lanes.size === 0 && [...this.#stepped.values()].every(({ size }) => size === 0);
   }
 
   /** How many calls wait in a lane. */

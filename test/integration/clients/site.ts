@@ -91,7 +91,7 @@ export async function inPython(
     ["-W", "error", "-c", [...head, program.trim()].join("\n")],
     {
       env: {
-        PYTHONPATH: path.join(REPOSITORY, "client/python"),
+        PYTHONPATH: path.join(REPOSITORY, "python"),
         PYTHONDONTWRITEBYTECODE: "1",
         URL: url,
         PROJECT: projectId,

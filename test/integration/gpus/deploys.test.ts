@@ -125,6 +125,18 @@ verifies(
   },
 );
 
+verifies("gpu.minimums", "of two deploys at the same moment one is refused if both do not fit", async () => {
+  const site = await deploySite(ONE);
+  const files = toml(H100, "min_replicas = 1");
+  const names = ["chat", "vision"];
+  const ended = await Promise.all(names.map((name) => site.deploy(name, bundle(answering("one"), files))));
+  expect(ended.map(({ status }) => status).toSorted()).toEqual(["build_failure", "success"]);
+  const refused = ended.findIndex(({ status }) => status === "build_failure");
+  expect(await site.message(names[refused]!, ended[refused]!.buildId)).toBe(
+    `min_replicas = 1 of ${names[refused]} does not fit on the GPUs of this machine beside those of ${names[1 - refused]} (min_replicas = 1)`,
+  );
+});
+
 verifies(
   "gpu.never",
   "a model that the machine lacks is a warning at deploy, which succeeds; the app shows what it asks for",

@@ -209,16 +209,44 @@ verifies(
 );
 
 verifies(
-  ["gpu.never", "gpu.none"],
+  ["gpu.never", "gpu.none", "gpu.cpu"],
   "a model that the machine lacks is refused at once; on a machine without GPUs the app runs on the CPU",
   async () => {
     const app = { main: SHOW, toml: toml(H100) };
-    const site = await withGpus(new FakeGpus([T4]), { app });
+    const either = { main: SHOW, toml: toml('compute = ["H100", "CPU"]') };
+    const site = await withGpus(new FakeGpus([T4]), { app, either });
     const refused = await site.call("app");
     expect([refused.status, refused.json.code]).toEqual([503, "no_gpu_free"]);
     expect(refused.json.message).toContain("this machine has no GPU of H100, only T4");
+    expect((await site.call("either")).json.result.CUDA_VISIBLE_DEVICES).toBe("");
     const none = await testService({ app }, WITHOUT_WALLS);
     expect((await none.call("app")).json.result.CUDA_VISIBLE_DEVICES).toBe("");
+  },
+);
+
+/** Stops itself during its first import. */
+const STOPS = `
+import os
+import signal
+
+if not os.path.exists("stopped"):
+    open("stopped", "w").close()
+    os.kill(os.getpid(), signal.SIGSTOP)
+`;
+
+verifies(
+  "gpu.stopped",
+  "an import that is stopped fails, and its GPU is granted to another app",
+  async () => {
+    const apps = {
+      stops: { main: STOPS + SHOW, toml: toml(H100) },
+      other: { main: SHOW, toml: `[hardware]\n${H100}` },
+    };
+    const site = await withGpus(new FakeGpus([ONE]), apps);
+    const failed = await site.call("stops");
+    expect([failed.status, failed.json.code]).toEqual([503, "app_not_ready"]);
+    expect(failed.json.message).toContain("it was stopped and did not answer for 5 s");
+    expect((await site.call("other")).status).toBe(200);
   },
 );
 

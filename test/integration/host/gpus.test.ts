@@ -1,13 +1,16 @@
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { beforeEach, describe, expect } from "vitest";
 import { openGpus } from "../../../src/host/gpus/discovery.ts";
+import type { DriverFiles } from "../../../src/host/gpus/driver-files.ts";
 import type { GpuSource } from "../../../src/host/gpus/source.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { HandClock } from "../../support/clocks.ts";
 import { hasCompiler, StandInDriver } from "../../support/gpus/stand-in.ts";
 import { answering, bundle, DeploySite } from "../deploys/site.ts";
+import { ManagementSite } from "../../support/management-site.ts";
 import { until } from "../../support/until.ts";
-import { testService } from "../../support/service.ts";
+import { testService, WITHOUT_WALLS } from "../../support/service.ts";
 import { verifies } from "../../verifies.ts";
 
 const H100 = "GPU-11111111-aaaa-bbbb-cccc-000000000000";
@@ -28,7 +31,13 @@ verifies(
     const clock = new HandClock();
     // Neither this Python nor this library exists: to start a process would be told.
     const host = { python: "/no/such/python", clock, log };
-    const files = { library: "/no/such/library", control: "/no/such/device", capabilities: "/no" };
+    const files = {
+      library: "/no/such/library",
+      control: "/no/such/device",
+      capabilities: "/no",
+      devices: "/no",
+      pci: "/no",
+    };
     const none = await openGpus({ kind: "none" }, host);
     const all = await openGpus({ kind: "all" }, host, files);
     expect(none.current()).toEqual({ driver: null, gpus: [], trouble: null });
@@ -38,9 +47,9 @@ verifies(
     }
     expect(clock.pending).toBe(0);
     const fake = await openGpus({ kind: "fake", gpus: [{ count: 2, model: "H100", memoryGb: 80 }] }, host);
-    expect(fake.current().gpus.map(({ model, nodes }) => ({ model, nodes }))).toEqual([
-      { model: "H100", nodes: [] },
-      { model: "H100", nodes: [] },
+    expect(fake.current().gpus.map(({ model, files }) => ({ model, files }))).toEqual([
+      { model: "H100", files: [] },
+      { model: "H100", files: [] },
     ]);
     expect(JSON.parse(lines.at(-1)!)).toMatchObject({ level: 40, msg: "THE GPUS OF THIS SERVICE ARE FAKE" });
     const named = await openGpus({ kind: "some", names: ["0"] }, host, files);
@@ -85,7 +94,7 @@ describe("a stand-in for the driver", () => {
             name: "NVIDIA H100 80GB HBM3",
             memoryBytes: 85_520_809_984,
             busId: "00000000:1B:00.0",
-            nodes: ["/dev/nvidia3"],
+            files: ["/dev/nvidia3"],
             isMig: false,
             fault: null,
           },
@@ -95,7 +104,7 @@ describe("a stand-in for the driver", () => {
             model: "A100-1g.5gb",
             name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
             memoryBytes: 5_100_273_664,
-            nodes: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"],
+            files: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"],
           },
           {
             ...part,
@@ -104,7 +113,7 @@ describe("a stand-in for the driver", () => {
             model: "A100-1c.2g.10gb",
             name: "NVIDIA A100-SXM4-40GB MIG 1c.2g.10gb",
             memoryBytes: 10_200_547_328,
-            nodes: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"],
+            files: ["/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"],
           },
         ],
       });
@@ -275,8 +284,8 @@ describe("a stand-in for the driver", () => {
     driver.set("no-start");
     const gpus = await driver.open();
     const trouble =
-      "NVML does not start: Driver Not Loaded. Check that nvidia-smi works for the service's user";
-    expect(gpus.current()).toEqual({ driver: null, gpus: [], trouble });
+      "the NVIDIA driver does not answer: NVML does not start: Driver Not Loaded. Check that nvidia-smi works for the service's user; MILLRACE_GPUS=none has apps run without GPUs";
+    expect(gpus.current()).toEqual({ driver: null, gpus: [], trouble, isDown: true });
     driver.clock.advance(FIRST_RETRY_MS);
     await gpus.look();
     expect(driver.logged).toEqual([`warn: ${trouble}`]);
@@ -285,8 +294,98 @@ describe("a stand-in for the driver", () => {
     await gpus.look();
     expect(uuids(gpus)).toEqual([H100, ...PARTS]);
     const missing = await driver.open({ kind: "all" }, { library: "/no/such/library.so" });
-    expect(missing.current().trouble).toMatch(/^\/no\/such\/library\.so cannot be loaded: .*nvidia-smi/);
+    expect(missing.current().trouble).toMatch(
+      /answer: \/no\/such\/library\.so cannot be loaded: .*nvidia-smi/,
+    );
   });
+
+  verifies(
+    "gpus.down",
+    "a driver that hangs at the start is not waited for; its GPUs come into service when it answers",
+    async () => {
+      const driver = new StandInDriver();
+      driver.set("hang");
+      const opening = driver.open();
+      await driver.clock.passDuring(opening);
+      const gpus = await opening;
+      expect(driver.clock.elapsedMs).toBeLessThan(10_000);
+      const starting = expect.stringMatching(/^the NVIDIA driver does not answer: it may still be starting/);
+      expect(gpus.current()).toEqual({ driver: null, gpus: [], trouble: starting, isDown: true });
+      await driver.clock.passDuring(gpus.look());
+      const late = expect.stringMatching(/^the NVIDIA driver does not answer: no answer within 60 s/);
+      expect(gpus.current()).toEqual({ driver: null, gpus: [], trouble: late, isDown: true });
+      driver.unset("hang");
+      driver.clock.advance(FIRST_RETRY_MS);
+      expect(await gpus.look()).toBe(true);
+      expect(gpus.current()).toMatchObject({ driver: "580.95.05", trouble: null });
+      expect([uuids(gpus), faults(gpus)]).toEqual([
+        [H100, ...PARTS],
+        [null, null, null],
+      ]);
+      expect(gpus.current()).not.toHaveProperty("isDown");
+      expect(driver.logged.map((line) => line.split(/[:;]/)[0])).toEqual(["warn", "warn", "info"]);
+    },
+  );
+
+  verifies(
+    "gpus.down",
+    "GPUs are there if their device files are, or if they are on the PCI bus",
+    async () => {
+      const driver = new StandInDriver();
+      driver.set("no-start");
+      const isDown = async (files: Partial<DriverFiles>): Promise<boolean> =>
+        (await driver.open({ kind: "all" }, files)).current().isDown ?? false;
+      const onBus = (vendor: string, kind: string): Partial<DriverFiles> => {
+        const device = path.join(driver.files.pci, "0000:1b:00.0");
+        mkdirSync(device, { recursive: true });
+        writeFileSync(path.join(device, "vendor"), `${vendor}\n`);
+        writeFileSync(path.join(device, "class"), `${kind}\n`);
+        return { control: "/no", devices: "/no" };
+      };
+      expect(await isDown({})).toBe(true);
+      expect(await isDown({ devices: "/no" })).toBe(false);
+      expect(await isDown(onBus("0x10de", "0x030200"))).toBe(true);
+      // A sound device, and another vendor's display.
+      expect(await isDown(onBus("0x10de", "0x040300"))).toBe(false);
+      expect(await isDown(onBus("0x1af4", "0x030000"))).toBe(false);
+    },
+  );
+
+  verifies(
+    "gpus.down",
+    "while the driver does not answer, apps that ask for a GPU fail at once, and all others work",
+    async () => {
+      const driver = new StandInDriver();
+      driver.set("no-start");
+      const gpus = await driver.open();
+      const main = 'import os\n\ndef run():\n    return os.environ["CUDA_VISIBLE_DEVICES"]\n';
+      const apps = { plain: { main }, wants: { main, toml: '[hardware]\ncompute = "H100"\n' } };
+      const service = await testService(apps, WITHOUT_WALLS, { gpus });
+      const site = new DeploySite(service);
+      const reason = "the NVIDIA driver does not answer: NVML does not start: Driver Not Loaded";
+      expect(await service.call("wants")).toMatchObject({
+        status: 503,
+        json: { error: { code: "no_gpu_free", message: expect.stringContaining(reason) } },
+      });
+      expect((await service.call("plain")).json.result).toBe("");
+      const { buildId } = await site.deploy("next", bundle(answering("x")), { compute: "ANY", gpuCount: 1 });
+      const log = await site.log("next", buildId);
+      expect(log).toContain(`warning: calls will fail with no_gpu_free: ${reason}`);
+      expect(log).not.toContain("runs on its CPU");
+      const management = await ManagementSite.open(service);
+      const hardware = () => management.call("listHardware", {}, { as: "run" });
+      expect((await hardware()).json).toEqual([
+        expect.objectContaining({ name: "CPU", gpuTrouble: expect.stringContaining(reason) }),
+      ]);
+      driver.unset("no-start");
+      driver.clock.advance(FIRST_RETRY_MS);
+      await gpus.look();
+      expect((await service.call("wants")).json.result).toBe("0");
+      const [cpu, ...models] = (await hardware()).json as { name: string }[];
+      expect(cpu).not.toHaveProperty("gpuTrouble");
+      expect(models.map(({ name }) => name)).toContain("H100");
+    },
+  );
 
   verifies("gpus.hang", "a process that dies, or sends what cannot be read, is replaced", async () => {
     const driver = new StandInDriver();
@@ -336,7 +435,7 @@ describe("a stand-in for the driver", () => {
     ];
     for (const [place, said] of readings.entries()) {
       const found = await driver.open({ kind: "all" }, {}, driver.saying(said));
-      const unreadable = expect.stringMatching(/^its process sends what cannot be read/);
+      const unreadable = expect.stringMatching(/answer: its process sends what cannot be read/);
       const fine = [{ trouble: expect.stringMatching(/^the driver lists no GPU/) }, { trouble: null }];
       expect([place, found.current()]).toMatchObject([place, fine[place] ?? { trouble: unreadable }]);
     }

@@ -60,7 +60,7 @@ verifies(
     expect(json).toMatchObject([{ name: "self", isSelf: true, driver: "580.65.06", trouble: null }]);
     const [first, second, third, fourth] = json[0].gpus;
     const [gpu] = SAMPLE_GPUS;
-    const { nodes: _, ...shown } = gpu!;
+    const { files: _, ...shown } = gpu!;
     // The driver does not tell the processes.
     const unknown = { projectId, usedBytes: null };
     expect(first).toEqual({

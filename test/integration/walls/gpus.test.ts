@@ -60,7 +60,7 @@ sys.path.insert(0, ${JSON.stringify(PYTHON_DIR)})
 from millrace_escape.hostile import attack_each
 facts = {
     "storage": os.path.realpath(os.environ["HOME"] + "/../storage"), "tag": "t",
-    "gpu_nodes": ["/dev/full", "/dev/zero"], "gpu_numbers": {"/dev/full": os.makedev(1, 7), "/dev/zero": os.makedev(1, 5)},
+    "gpu_files": ["/dev/full", "/dev/zero"], "gpu_numbers": {"/dev/full": os.makedev(1, 7), "/dev/zero": os.makedev(1, 5)},
     "service_pid": int(sys.argv[2]), "outer_pid": os.getppid(), "neighbour_pid": int(sys.argv[3]),
 }
 print(json.dumps(dict(zip(json.loads(sys.argv[1]), attack_each(list(json.loads(sys.argv[1]).values()), facts)))))
@@ -337,7 +337,7 @@ async function templateOf(main: string, level: "userns" | "uid") {
       gpus: {
         grant: { gpus: [], memoryBytes: null },
         all: BOTH,
-        nodes: BOTH,
+        files: BOTH,
         variables: { CUDA_VISIBLE_DEVICES: "0,1" },
       },
       address: home.address,
@@ -374,17 +374,17 @@ for (const level of ["userns", "uid"] as const)
     expect(mayFork).toBe(true);
     const all = [...BOTH, "/dev/null"];
     const variables = (numbers: string) => ({ CUDA_VISIBLE_DEVICES: numbers });
-    expect(await forked({ nodes: [SECOND], variables: variables("0") })).toEqual([
+    expect(await forked({ files: [SECOND], variables: variables("0") })).toEqual([
       all,
       [SECOND, "/dev/null"],
       "0",
       true,
     ]);
-    expect(await forked({ nodes: BOTH, variables: variables("0,1") })).toEqual([all, all, "0,1", true]);
+    expect(await forked({ files: BOTH, variables: variables("0,1") })).toEqual([all, all, "0,1", true]);
     expect(await forked(null)).toEqual([all, ["/dev/null"], "", true]);
     // What the seat does not show, no fork can open.
     await started.showGpus?.([SECOND]);
-    const both = { nodes: BOTH, variables: variables("0,1") };
+    const both = { files: BOTH, variables: variables("0,1") };
     expect(await forked(both)).toEqual([all, [SECOND, "/dev/null"], "0,1", true]);
     await expect(started.showGpus?.(["/dev/null"])).rejects.toThrow("none of the GPUs");
     started.kill();

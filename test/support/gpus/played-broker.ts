@@ -5,7 +5,7 @@ import { madeGpu } from "./played-gpus.ts";
 
 /** A GPU that exists only for a test: it has no device file. */
 export function playedGpu(index: number, model = "H100", memoryBytes = 80e9): Gpu {
-  return madeGpu(index, { model, memoryBytes, nodes: [] });
+  return madeGpu(index, { model, memoryBytes, files: [] });
 }
 
 type Entry = {

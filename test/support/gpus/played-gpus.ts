@@ -15,7 +15,7 @@ export function madeGpu(index: number, more: Partial<Gpu> = {}): Gpu {
     name: `NVIDIA ${model}`,
     memoryBytes: 80 * GB,
     busId: `0000:0${index}:00.0`,
-    nodes: [`/dev/nvidia${index}`],
+    files: [`/dev/nvidia${index}`],
     isMig: false,
     fault: null,
     ...more,
@@ -49,6 +49,8 @@ export class PlayedGpus {
   readonly unknown = new Set<number>();
   looks = 0;
   isHanging = false;
+  /** The driver says at once that it does not work. */
+  isDown = false;
   #gpus: readonly Gpu[];
   #seen: readonly GpuReading[] = [];
   readonly #listeners = new Set<() => void>();
@@ -67,11 +69,13 @@ export class PlayedGpus {
   }
 
   /** Takes a turn of the event loop, as a driver's answer does. */
-  async look(): Promise<void> {
+  async look(): Promise<boolean> {
     this.looks += 1;
     if (this.isHanging) return await new Promise(() => {});
     await nextTurn();
+    if (this.isDown) return false;
     this.see();
+    return true;
   }
 
   onChange(listener: () => void): () => void {

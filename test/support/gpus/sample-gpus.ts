@@ -12,7 +12,7 @@ export function sampleGpu(index: number, said: Partial<Gpu> = {}): Gpu {
     name: "NVIDIA H100 80GB HBM3",
     memoryBytes: 85_520_809_984,
     busId: `00000000:0${index}:00.0`,
-    nodes: [`/dev/nvidia${index}`],
+    files: [`/dev/nvidia${index}`],
     isMig: false,
     fault: null,
     ...said,

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import type { GpuChoice } from "../../../src/config/gpu-choice.ts";
 import { openGpus } from "../../../src/host/gpus/discovery.ts";
-import type { DriverFiles } from "../../../src/host/gpus/reader.ts";
+import type { DriverFiles } from "../../../src/host/gpus/driver-files.ts";
 import type { GpuSource } from "../../../src/host/gpus/source.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import { HandClock } from "../clocks.ts";
@@ -38,7 +38,11 @@ export class StandInDriver {
       library: path.join(this.#folder, "libnvidia-ml.so.1"),
       control: this.#folder,
       capabilities: path.join(this.#folder, "capabilities"),
+      devices: path.join(this.#folder, "dev"),
+      pci: path.join(this.#folder, "pci"),
     };
+    mkdirSync(this.files.devices);
+    for (const file of ["nvidia3", "nvidia4"]) writeFileSync(path.join(this.files.devices, file), "");
     const state = `-DSTATE="${this.#folder}"`;
     execFileSync("cc", ["-shared", "-fPIC", "-Wall", "-Werror", state, "-o", this.files.library, SOURCE]);
     for (const [instance, minor] of Object.entries({ gi1: 21, "gi1/ci0": 22, gi2: 30, "gi2/ci0": 31 })) {

@@ -16,7 +16,11 @@ const service = sharedService(
 );
 
 beforeAll(async () => {
-  await service().service.install(path.join(REPOSITORY, "examples/openai"));
+  // A server that answers like vLLM.
+  await service().deploy("vllm", {
+    main: readFileSync(path.join(REPOSITORY, "test/examples/vllm.py"), "utf8"),
+    toml: '[runtime.custom]\nentrypoint = "python main.py serve Qwen/Qwen3-8B --port 8000"\n',
+  });
 });
 
 const LANGUAGES = [
@@ -40,7 +44,7 @@ describe.each(LANGUAGES)("the examples in $fence", ({ fence, file, program }) =>
     writeFileSync(path.join(installed, "package.json"), JSON.stringify({ name: "millrace", exports }));
     writeFileSync(path.join(cwd, "package.json"), '{ "type": "module" }');
     writeFileSync(path.join(cwd, file), block ?? "");
-    const python = { PYTHONPATH: path.join(REPOSITORY, "client/python"), PYTHONDONTWRITEBYTECODE: "1" };
+    const python = { PYTHONPATH: path.join(REPOSITORY, "python"), PYTHONDONTWRITEBYTECODE: "1" };
     return new Command(program, [file], { cwd, env: { ...python, ...env } });
   }
 
@@ -56,7 +60,7 @@ describe.each(LANGUAGES)("the examples in $fence", ({ fence, file, program }) =>
     const [hello, background, ...numbers] = command.stdout.trim().split("\n");
     expect(hello).toMatch(/^Hello, Ada! [0-9a-f-]{36} [\d.]+$/);
     expect(background).toMatch(/^(?:queued|running|success) \{ ?'?message'?: ['"]Hello, Grace!['"] ?\}$/);
-    const server = "200 millrace-reader";
+    const server = "200 Qwen/Qwen3-8B";
     expect(numbers.map((line) => line.trim())).toEqual(["Number 0", "Number 1", "Number 2", server]);
   });
 

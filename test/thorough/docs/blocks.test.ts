@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { loadAppConfig } from "../../../src/config/app-config.ts";
 import { Command, MILLRACE } from "../../support/command-line.ts";
 import { commandsOf, tryCommand } from "../../support/document-commands.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -10,9 +11,9 @@ import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
 const DOCS = ["docs/accounts.md", "docs/cli.md", "docs/logs.md", "docs/management.md"];
-/** Those with packages are tried in `examples/packages.test.ts`. */
+/** Those with packages are tried in `examples/packages.test.ts` and `test/examples/`. */
 const EXAMPLES = readdirSync(path.join(REPOSITORY, "examples"))
-  .filter((name) => !["fastapi", "gpu", "rooms"].includes(name))
+  .filter((name) => !hasPackages(name))
   .map((name) => `examples/${name}/README.md`);
 /** Those that go on until somebody ends them. */
 const ENDLESS = / --follow| dev | listen/;
@@ -52,6 +53,11 @@ beforeAll(async () => {
     ID: await callAccount(baseUrl, owner),
   };
 });
+
+function hasPackages(name: string): boolean {
+  const folder = path.join(REPOSITORY, "examples", name);
+  return Object.keys(loadAppConfig(folder).config.dependencies.pip).length > 0;
+}
 
 /** The id of an account with the role `call`. */
 async function callAccount(

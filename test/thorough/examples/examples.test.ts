@@ -1,6 +1,5 @@
 import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
-import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
@@ -28,7 +27,7 @@ describe("the examples", () => {
     for (const name of names) {
       const text = (file: string) => readFileSync(path.join(EXAMPLES, name, file), "utf8");
       expect(text("README.md")).toMatch(`# ${name}\n`);
-      expect(text("README.md")).toContain(`examples/${name}`.replace("examples/chat", "chat"));
+      expect(text("README.md")).toContain(`examples/${name}`);
       expect(text(name === "dockerfile" ? "cerebrium.toml" : "millrace.toml")).toContain(`name = "${name}"`);
     }
   });
@@ -47,35 +46,6 @@ describe("the examples", () => {
   verifies("examples.work", "spelling finds the nearest word", async () => {
     await deploy("spelling");
     expect(await result("spelling", { word: "adress", count: 1 })).toMatchObject({ nearest: ["address"] });
-  });
-
-  verifies("examples.work", "chat answers OpenAI's own client, whole and as a stream", async () => {
-    await deploy("chat");
-    const { apiUrl, owner } = service().service;
-    const baseURL = `${apiUrl}/v4/${owner.projectId}/chat/run`;
-    const client = new OpenAI({ baseURL, apiKey: owner.token });
-    const messages = [{ role: "user" as const, content: "What does the miller hear?" }];
-    const asked = { model: "millrace-miller", messages, seed: 7 };
-    const whole = await client.chat.completions.create(asked);
-    let text = "";
-    for await (const chunk of await client.chat.completions.create({ ...asked, stream: true })) {
-      text += chunk.choices[0]?.delta.content ?? "";
-    }
-    expect(text).toMatch(/^[A-Z][a-z ]+\.$/);
-    expect(whole.choices[0]?.message.content).toBe(text);
-    expect(whole.usage?.total_tokens).toBeGreaterThan(5);
-  });
-
-  verifies("examples.work", "embeddings uses the weights that its build has made", async () => {
-    await deploy("embeddings");
-    const { apiUrl, owner } = service().service;
-    const baseURL = `${apiUrl}/v4/${owner.projectId}/embeddings/run`;
-    const client = new OpenAI({ baseURL, apiKey: owner.token });
-    const input = ["the wheel turns", "water in the race"];
-    const { data } = await client.embeddings.create({ model: "x", input, encoding_format: "float" });
-    const lengths = data.map(({ embedding }) => Math.hypot(...embedding));
-    expect(lengths.map((length) => Math.round(length * 1000))).toEqual([1000, 1000]);
-    expect(await result("embeddings", { word: "river", count: 3 }, "nearest")).toHaveLength(3);
   });
 
   verifies("examples.work", "report tells how far it is, and its end to a webhook", async () => {
@@ -138,38 +108,6 @@ describe("the examples", () => {
     expect(ticks.text).toBe("data: tick 1\n\ndata: tick 2\n\n");
   });
 
-  verifies(
-    "examples.work",
-    "openai serves OpenAI's own client: models, answers, streams and errors",
-    async () => {
-      await deploy("openai");
-      const { apiUrl, owner } = service().service;
-      const baseURL = `${apiUrl}/v4/${owner.projectId}/openai/v1`;
-      const client = new OpenAI({ baseURL, apiKey: owner.token });
-      const { data } = await client.models.list();
-      const model = data[0]?.id ?? "";
-      const messages = [{ role: "user" as const, content: "What is the tailrace?" }];
-      const whole = await client.chat.completions.create({ model, messages, temperature: 0 });
-      const said = "The tailrace is the part below the wheel, where the water goes back to the river.";
-      expect(whole.choices[0]).toMatchObject({ message: { content: said }, finish_reason: "stop" });
-      expect(whole.usage?.total_tokens).toBeGreaterThan(20);
-      let text = "";
-      for await (const chunk of await client.chat.completions.create({
-        model,
-        messages,
-        temperature: 0,
-        max_tokens: 4,
-        stream: true,
-      })) {
-        text += chunk.choices[0]?.delta.content ?? "";
-      }
-      expect(text).toBe("The tailrace is the");
-      await expect(client.chat.completions.create({ model, messages, temperature: 3 })).rejects.toThrow(
-        "400 temperature must be a number from 0 to 2.",
-      );
-    },
-  );
-
   verifies("examples.work", "the server of dockerfile runs, in its image or without", async () => {
     const from = path.join(EXAMPLES, "dockerfile");
     const read = (file: string): string => readFileSync(path.join(from, file), "utf8");
@@ -188,8 +126,11 @@ describe("the examples", () => {
   });
 
   test("there is a test for each of them", () => {
-    const folder = path.join(REPOSITORY, "test/thorough/examples");
-    const texts = readdirSync(folder).map((file) => readFileSync(path.join(folder, file), "utf8"));
+    const folders = ["test/thorough/examples", "test/examples"].map((folder) =>
+      path.join(REPOSITORY, folder),
+    );
+    const files = folders.flatMap((folder) => readdirSync(folder).map((file) => path.join(folder, file)));
+    const texts = files.filter((file) => file.endsWith(".test.ts")).map((file) => readFileSync(file, "utf8"));
     for (const name of names) expect(texts.join("")).toMatch(new RegExp(`[(,] ?"${name}"`));
   });
 });

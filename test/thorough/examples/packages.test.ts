@@ -1,19 +1,17 @@
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, type TestContext, vi } from "vitest";
 import { WebSocket } from "ws";
-import { MILLRACE } from "../../support/command-line.ts";
-import { commandsOf, tryCommand } from "../../support/document-commands.ts";
+import { ReaderHome } from "../../support/example-folders.ts";
 import { sharedService } from "../../support/shared-service.ts";
-import { REPOSITORY } from "../../support/source-files.ts";
 import { until } from "../../support/until.ts";
 import { wheelsOf } from "../../support/wheels.ts";
 import { verifies } from "../../verifies.ts";
 
 const service = sharedService();
-let home = "";
+const home = new ReaderHome(mkdtempSync(path.join(tmpdir(), "millrace-examples-")));
 let wheels: string | null = null;
 
 beforeAll(async () => {
@@ -21,37 +19,18 @@ beforeAll(async () => {
   // The builds find them there, and ask no index.
   vi.stubEnv("PIP_FIND_LINKS", wheels ?? "");
   vi.stubEnv("PIP_NO_INDEX", "1");
-  home = mkdtempSync(path.join(tmpdir(), "millrace-examples-"));
-  symlinkSync(MILLRACE, path.join(home, "millrace"));
-  symlinkSync(path.join(REPOSITORY, "examples"), path.join(home, "examples"));
 });
 
 afterAll(() => {
   vi.unstubAllEnvs();
-  rmSync(home, { recursive: true, force: true });
+  rmSync(home.folder, { recursive: true, force: true });
 });
 
-/** Runs the commands of an example's README; gives what each printed. */
-async function commands(name: string, cwd: string): Promise<string[]> {
-  const { baseUrl, apiUrl, owner } = service().service;
-  const env = {
-    PATH: `${home}:${process.env["PATH"]}`,
-    XDG_CONFIG_HOME: path.join(home, "config"),
-    MILLRACE_URL: baseUrl,
-    MILLRACE_API_URL: apiUrl,
-    MILLRACE_TOKEN: owner.token,
-  };
-  const printed: string[] = [];
-  for (const command of commandsOf(`examples/${name}/README.md`)) {
-    printed.push(await tryCommand(command, { cwd, env }));
-  }
-  return printed;
-}
-
-/** The same, if the example's packages can be had. */
+/** Runs the commands of an example's README, if its packages can be had; gives what each printed. */
 async function readme(name: string, context: TestContext): Promise<string[]> {
   context.skip(wheels === null, `NOT TESTED: the packages of examples/${name} cannot be had here`);
-  return await commands(name, home);
+  home.asItIs(name);
+  return await home.tryReadme(name, service());
 }
 
 describe("the examples with packages", () => {
@@ -75,8 +54,8 @@ describe("the examples with packages", () => {
         [false, "CPU", "no GPU: this replica computes on the CPU"],
         [true, "NVIDIA H100", "this replica computes on NVIDIA H100"],
       ] as const) {
-        const aside = withoutPackages("gpu", { "torch.py": TORCH(hasGpu) });
-        const [deployed, where, words] = await commands("gpu", aside);
+        home.withoutPackages("gpu", { "torch.py": TORCH(hasGpu) });
+        const [deployed, where, words] = await home.tryReadme("gpu", service());
         expect(deployed).toContain("gpu is deployed");
         expect(JSON.parse(where ?? "")).toEqual({ device, gpu_memory_bytes: null });
         expect(words?.trim().split(/\s+/)).toHaveLength(20);
@@ -124,18 +103,6 @@ cuda = SimpleNamespace(
     get_device_properties=lambda index: SimpleNamespace(total_memory=80_000_000_000),
 )
 `;
-
-/** Puts the example where no package of it has to be fetched. */
-function withoutPackages(name: string, files: Readonly<Record<string, string>>): string {
-  const aside = mkdtempSync(path.join(home, "aside-"));
-  const folder = path.join(aside, "examples", name);
-  mkdirSync(path.dirname(folder));
-  cpSync(path.join(REPOSITORY, "examples", name), folder, { recursive: true });
-  for (const [file, text] of Object.entries(files)) writeFileSync(path.join(folder, file), text);
-  const toml = path.join(folder, "millrace.toml");
-  writeFileSync(toml, readFileSync(toml, "utf8").replace(/^\[dependencies\.pip\][^]*$/m, ""));
-  return aside;
-}
 
 async function enter(room: string): Promise<WebSocket> {
   const { token } = service().service.owner;

@@ -6,7 +6,7 @@ import { CLASSED_CODES, errorIn, errorOf, isTransient } from "../../../src/clien
 import { AppError, ERRORS, errorBody } from "../../../src/model/errors.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 
-const PYTHON = readFileSync(path.join(REPOSITORY, "client/python/millrace_client/errors.py"), "utf8");
+const PYTHON = readFileSync(path.join(REPOSITORY, "python/millrace_client/errors.py"), "utf8");
 
 test("every code that has a class is one of the service's, and every class has a code", () => {
   expect(CLASSED_CODES.filter((code) => !(code in ERRORS))).toEqual([]);

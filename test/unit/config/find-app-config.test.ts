@@ -52,6 +52,30 @@ test("a config file that is a folder, a pipe, too large or not UTF-8 is a proble
   ]);
 });
 
+verifies(
+  "helper.shadowed",
+  "a bundle with a millrace module of its own is warned of, unless it is a server",
+  () => {
+    const dir = folder("hiding");
+    writeFileSync(join(dir, "millrace.toml"), "");
+    mkdirSync(join(dir, "millrace"));
+    expect(loadAppConfig(dir, { host: HOST }).warnings).toEqual([]);
+    writeFileSync(join(dir, "millrace", "__init__.py"), "");
+    writeFileSync(join(dir, "millrace.py"), "");
+    expect(loadAppConfig(dir, { host: HOST }).warnings).toEqual(
+      ["millrace/__init__.py", "millrace.py"].map(
+        (file) =>
+          `${file} is imported instead of the service's module millrace, which has millrace.run: rename it`,
+      ),
+    );
+    writeFileSync(
+      join(dir, "millrace.toml"),
+      '[runtime.custom]\nentrypoint = ["python", "main.py"]\nport = 8000\n',
+    );
+    expect(loadAppConfig(dir, { host: HOST }).warnings).toEqual([]);
+  },
+);
+
 function folder(name: string): string {
   const dir = join(root, name);
   mkdirSync(dir);

@@ -17,12 +17,20 @@ function played(mayFork = true, others: readonly (readonly GpuKind[])[] = [], ow
   const told: string[] = [];
   const ends = new Map<string, (exit: Exit) => void>();
   const gone = Promise.withResolvers<void>();
+  const leaving = Promise.withResolvers<void>();
   const start = ({ id, gpus: own }: ReplicaStart): Started => {
     told.push(`start ${id} with ${own?.variables["CUDA_VISIBLE_DEVICES"] ?? "no GPU"}`);
     const { promise: exited, resolve } = Promise.withResolvers<Exit>();
     ends.set(id, resolve);
     const kill = (): void => resolve({ detail: "killed", initFailure: null });
-    return { exited, kill, gone: gone.promise, vitals: () => null, usage: async () => null };
+    return {
+      exited,
+      kill,
+      leaving: leaving.promise,
+      gone: gone.promise,
+      vitals: () => null,
+      usage: async () => null,
+    };
   };
   const inner: Engine = {
     name: "played",
@@ -58,7 +66,7 @@ function played(mayFork = true, others: readonly (readonly GpuKind[])[] = [], ow
   };
   const seat = engine.open({ ...workload, mayFork }, 0, {} as Home, owner);
   const begin = (id: string, own: Partial<ReplicaStart> = {}) => seat.start({ id, ticket: id, ...own });
-  return { gpus, told, ends, gone, seat, begin, engine };
+  return { gpus, told, ends, gone, leave: leaving.resolve, seat, begin, engine };
 }
 
 verifies("gpu.release", "GPUs come back when the processes are gone, not when the replica is", async () => {
@@ -100,6 +108,18 @@ verifies("nodes.gpus", "what another node can serve waits for its app to move th
   expect(told).toEqual(["start a with no GPU"]);
 });
 
+verifies("gpu.close", "a replica with a GPU hears that its place is about to end", async () => {
+  const { begin, leave } = played();
+  const first = begin("a");
+  await first.granted;
+  let isLeaving = false;
+  void first.leaving?.then(() => (isLeaving = true));
+  await setImmediate();
+  expect(isLeaving).toBe(false);
+  leave();
+  await first.leaving;
+});
+
 verifies("gpu.queue", "a start that is given up while it waits takes no GPU, and its seat ends", async () => {
   const { gpus, begin, told } = played(false);
   const first = begin("a");
@@ -122,7 +142,7 @@ verifies("gpu.queue", "a start that is given up while it waits takes no GPU, and
 verifies("gpu.template", "a replica that comes from a dead template keeps the GPUs that it has", async () => {
   const { gpus, begin, told } = played();
   const [gpu] = gpus.gpus;
-  const own = { grant: { gpus: [gpu!], memoryBytes: null }, all: [], nodes: [], variables: {} };
+  const own = { grant: { gpus: [gpu!], memoryBytes: null }, all: [], files: [], variables: {} };
   begin("a", { gpus: own });
   expect([told, gpus.entries.size]).toEqual([["start a with no GPU"], 0]);
 });

@@ -41,6 +41,25 @@ verifies("gpu.queue", "a start that waits for a GPU is given up when no call nee
   expect(site.fleet.ready).toHaveLength(1);
 });
 
+verifies(
+  "gpu.close",
+  "a replica that is to be replaced goes if its replacement waits for a GPU",
+  async () => {
+    const site = await FleetByHand.open({ minReplicas: 1, maxReplicas: 1 });
+    await site.allReady(1);
+    const gpu = Promise.withResolvers<void>();
+    site.seats.gpu = gpu.promise;
+    site.seats.replica(0).leave();
+    await site.seats.replica(0).hears("STOP");
+    expect([site.started, site.fleet.gpuObstacle()]).toEqual([2, "H100 is in use"]);
+    site.seats.replica(0).exit();
+    gpu.resolve();
+    await site.seats.replica(1).hello();
+    await until("the next is ready", () => site.fleet.ready.length === 1);
+    expect(site.started).toBe(2);
+  },
+);
+
 verifies("gpu.queue", "the end of a start that was given up takes no replica with it", async () => {
   const site = await FleetByHand.open({ minReplicas: 1, cooldownSeconds: 1 });
   await site.allReady(1);

@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import { Batch } from "../../../src/replicas/slots/batches.ts";
+import { Batch } from "../../../src/replicas/slots/batch.ts";
 import { Rhythm } from "../../../src/replicas/slots/learning.ts";
 import { LiveRun, type RunParts, type RunRequest } from "../../../src/runs/live-run.ts";
 import { PartWriter } from "../../../src/runs/transcript-parts.ts";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import type { GpuSource } from "../../../host/gpus/source.ts";
-import { hasNvidia } from "../../../host/walls/probes.ts";
+import { mayHaveGpus } from "../../../host/gpus/driver-files.ts";
 import { nodeGpus } from "../../../management/installation/hardware.ts";
 import type { GpuRecord, NodeGpus } from "../../../shapes/hardware.ts";
 import { bytes } from "../../output.ts";
@@ -10,6 +10,8 @@ import { fail, type Finding, ok, warn } from "./finding.ts";
 export async function lookAtGpus(open: () => Promise<GpuSource>): Promise<NodeGpus> {
   const source = await open();
   try {
+    // A driver that starts its GPUs may take longer than a service waits for it.
+    await source.look();
     return nodeGpus({ source, grants: () => [] });
   } finally {
     await source.close();
@@ -21,7 +23,7 @@ type DriverFiles = { readonly hasNvidia: boolean; readonly hasUvm: boolean; read
 
 export function driverFiles(): DriverFiles {
   return {
-    hasNvidia: hasNvidia(),
+    hasNvidia: mayHaveGpus(),
     hasUvm: existsSync("/dev/nvidia-uvm"),
     hasAmd: existsSync("/dev/kfd"),
   };

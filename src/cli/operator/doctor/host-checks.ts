@@ -3,6 +3,7 @@ import type { Settings } from "../../../config/setting-keys.ts";
 import { findContainerTool, hasKnownHoles } from "../../../host/containers/container-tool.ts";
 import { hostPythons } from "../../../host/host-pythons.ts";
 import { findInterpreter } from "../../../host/interpreter.ts";
+import { mayHaveGpus } from "../../../host/gpus/driver-files.ts";
 import { guestEnforcement, lookAtLimits } from "../../../host/limits/host-limits.ts";
 import { describeEnforced, type Enforcement, LIMITS } from "../../../host/limits/limits.ts";
 import { hostReads } from "../../../host/walls/host-reads.ts";
@@ -151,7 +152,8 @@ export async function checkCuda(
   { python, level }: HostWalls,
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
-  if (!hasNvidia()) return ok("cuda", "this machine has no NVIDIA GPU");
+  if (!mayHaveGpus()) return ok("cuda", "this machine has no NVIDIA GPU");
+  if (!hasNvidia()) return warn("cuda", "not tried: there is no /dev/nvidiactl", "see docs/gpus.md");
   if (python === null) return warn("cuda", "not tried: there is no Python to try it with", "install Python");
   const host = { python, dataDir, reads: hostReads(env, dataDir), user: uidRange.first };
   const gap = level && (await findGap(level, python, { dataDir, uidRange }));

@@ -78,7 +78,7 @@ export class Stage {
     const parts: Part[] = ["hostile", "neighbour", "offline"];
     if (judgesNetwork) parts.push("egress", "sockets", "server", "rival");
     if (isScratch) parts.push("bomber");
-    const gpus = gpuNodes();
+    const gpus = gpuFiles();
     if (gpus.length > 1) parts.push("gpu");
     for (const part of parts) await this.#deploy(part, null);
     const bundle = await this.#customize();
@@ -116,7 +116,7 @@ export class Stage {
         rival_port: (await this.call("rival", "port")).result,
       }),
       ...(gpus.length > 0 && {
-        gpu_nodes: gpus,
+        gpu_files: gpus,
         gpu_numbers: Object.fromEntries(gpus.map((node) => [node, statSync(node).rdev])),
       }),
       // All may be in use.
@@ -251,7 +251,7 @@ function writePart(part: Part, name: string, folder: string, order: object | nul
 }
 
 /** The device files of this machine's GPUs. */
-function gpuNodes(): string[] {
+function gpuFiles(): string[] {
   const names = readdirSync("/dev").filter((name) => /^nvidia\d+$/.test(name));
   return names.map((name) => `/dev/${name}`);
 }

@@ -23,6 +23,8 @@ verifies("gpus.deploy-warning", "a build says why an app that asks for a GPU run
   expect(warnings({ compute: ["H100"], gpuCount: 1 }, none)).toEqual([
     "compute = H100, but this host has no GPU: the app runs on its CPU",
   ]);
+  // What it names as well.
+  expect(warnings({ compute: ["H100", "CPU"], gpuCount: 1 }, none)).toEqual([]);
   expect(warnings({ gpuCount: 1 }, without("AMD GPUs are not supported").current())).toEqual([
     "gpu_count = 1, but no GPU of this host can be used (AMD GPUs are not supported): the app runs on its CPU",
   ]);

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { GpuRoom } from "../../../../src/apps/versions/gpu-room.ts";
+import type { LiveApp } from "../../../../src/apps/versions/open-version.ts";
 import type { AppConfig } from "../../../../src/model/app-config.ts";
 import { withoutPlace } from "../../../../src/host/gpus/minimums.ts";
 import type { GpuKind } from "../../../../src/model/gpu.ts";
@@ -13,6 +14,11 @@ const T4 = { model: "T4", memoryBytes: 16e9 };
 function asking(gpuCount: number, maxReplicas = 1): AppConfig {
   const hardware = { compute: ["H100"], gpuCount };
   return { hardware, scaling: { minReplicas: 0, maxReplicas } } as unknown as AppConfig;
+}
+
+/** An app that keeps so many replicas with an H100 each. */
+function keeping(minReplicas: number): AppConfig {
+  return { ...asking(1), scaling: { minReplicas, maxReplicas: 2 } } as unknown as AppConfig;
 }
 
 /** The room on a machine with a T4, or with nothing, beside nodes with those GPUs. */
@@ -32,6 +38,29 @@ verifies("nodes.gpus", "an author is told that the app moves, and if its max_rep
   expect([room.isForAnotherNode(asking(0)), room.never(asking(0))]).toEqual([false, null]);
 });
 
+verifies(
+  "gpu.cpu",
+  "an app that names the CPU as well runs on it where no GPU of its list is, unwarned",
+  () => {
+    const hardware = { compute: ["H100", "CPU"], gpuCount: 1 };
+    const either = { hardware, scaling: { minReplicas: 1, maxReplicas: 2 } } as unknown as AppConfig;
+    const room = (others: readonly (readonly GpuKind[])[], own?: ReturnType<typeof playedGpu>[]) => {
+      const there = roomBeside(others, own);
+      const app = { projectId: "p-one", name: "app" };
+      const warnings = there.warnings(either);
+      return [there.never(either), warnings, there.isForAnotherNode(either), there.refusal(app, either)];
+    };
+    const onCpu = [null, [], false, null];
+    expect(room([])).toEqual(onCpu);
+    expect(room([[T4]], [])).toEqual(onCpu);
+    const few = "max_replicas = 2, but the GPUs of this machine have room for 1 replica";
+    expect(room([], [playedGpu(0)])).toEqual([null, [few], false, null]);
+    const never = "this machine has no H100";
+    const moves = `${never}: the app is not checked, and moves to a node that can serve it`;
+    expect(room([[H100, H100]])).toEqual([never, [moves], true, null]);
+  },
+);
+
 verifies("nodes.gpus.none", "an author is told what the nodes have if none can serve the app", () => {
   const fails = "calls will fail with no_gpu_free: this machine has no H100";
   const beside = (others: readonly (readonly GpuKind[])[]) => roomBeside(others).warnings(asking(3));
@@ -47,6 +76,32 @@ verifies("nodes.gpus.none", "an author is told what the nodes have if none can s
     [],
     false,
   ]);
+});
+
+verifies("gpu.minimums", "of two deploys at the same moment one counts what the other is to keep", () => {
+  const gpus = new PlayedBroker(playedGpu(0), playedGpu(1)).opened();
+  const served = { app: { projectId: "p-one", name: "chat" }, version: { config: keeping(1) } };
+  const room = new GpuRoom(gpus, false, () => [served as unknown as LiveApp]);
+  const named = (name: string) => ({ projectId: "p-one", name });
+  const why = (name: string, config: AppConfig) => room.refusal(named(name), config);
+  expect(why("voice", keeping(1))).toBeNull();
+  const leave = room.keep(named("voice"), keeping(1));
+  const none = "min_replicas = 1 of vision does not fit on the GPUs of this machine beside those of";
+  expect(why("vision", keeping(1))).toBe(`${none} chat (min_replicas = 1), voice (min_replicas = 1)`);
+  // Not beside what it keeps itself, nor twice.
+  expect(why("voice", keeping(1))).toBeNull();
+  leave();
+  expect(why("vision", keeping(1))).toBeNull();
+  // Of an app that is being changed the larger counts, whether the change succeeds or not.
+  const shrink = room.keep(named("chat"), keeping(0));
+  const grow = room.keep(named("chat"), keeping(2));
+  expect(why("vision", keeping(1))).toBe(`${none} chat (min_replicas = 2)`);
+  grow();
+  expect([why("vision", keeping(1)), why("vision", keeping(2))?.slice(-24)]).toEqual([
+    null,
+    " chat (min_replicas = 1)",
+  ]);
+  shrink();
 });
 
 verifies("gpu.max-replicas", "a deploy places the replicas once, however many there may be", () => {

@@ -11,12 +11,12 @@ import { verifies } from "../../../verifies.ts";
 
 /** A replica with the GPU of that number. */
 function replica(index: number): ReplicaStart {
-  const nodes = [`/dev/nvidia${index}`];
-  const gpu = madeGpu(index, { nodes });
+  const files = [`/dev/nvidia${index}`];
+  const gpu = madeGpu(index, { files });
   const gpus = {
     grant: { gpus: [gpu], memoryBytes: null },
     all: ["/dev/nvidia0", "/dev/nvidia1"],
-    nodes,
+    files,
     variables: { GPU: `${index}` },
   };
   return { id: `r-${index}`, ticket: `t-${index}`, gpus };
@@ -36,8 +36,8 @@ function playedLine() {
     vitals: () => look.now,
     usage: async () => null,
     residentBytes: async () => 0,
-    showGpus: async (nodes: readonly string[]) => {
-      told.push(`shows ${nodes.join(" ") || "nothing"}`);
+    showGpus: async (files: readonly string[]) => {
+      told.push(`shows ${files.join(" ") || "nothing"}`);
       const show = Promise.withResolvers<void>();
       shows.push(show);
       await show.promise;
@@ -93,13 +93,13 @@ verifies(
     expect(told).toHaveLength(1);
     await shown();
     await hears(
-      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"nodes":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
+      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"files":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
     );
     line.start(replica(1));
     await hears("shows /dev/nvidia0 /dev/nvidia1");
     await shown();
     await hears(
-      '{"fork":{"id":"r-1","ticket":"t-1","gpus":{"nodes":["/dev/nvidia1"],"variables":{"GPU":"1"}}}}',
+      '{"fork":{"id":"r-1","ticket":"t-1","gpus":{"files":["/dev/nvidia1"],"variables":{"GPU":"1"}}}}',
     );
     for (const id of ["r-0", "r-1"]) says({ forked: { id } });
     says({ exited: { id: "r-0", code: 0 } });
@@ -214,6 +214,35 @@ verifies(
 );
 
 verifies(
+  "gpu.close",
+  "if the GPU of a replica that has ended cannot be hidden, the others are replaced and their template ends",
+  async () => {
+    const { line, told, exit, says, ready, hears, shown } = playedLine();
+    const [first, second] = [line.start(replica(0)), line.start(replica(1))];
+    let [isGone, isLeaving] = [false, false];
+    void first.gone?.then(() => (isGone = true));
+    void second.leaving?.then(() => (isLeaving = true));
+    ready();
+    for (const _ of [first, second]) await shown();
+    await until("both are forked", () => told.filter((each) => each.startsWith('{"fork"')).length === 2);
+    for (const id of ["r-0", "r-1"]) says({ forked: { id } });
+    expect(isLeaving).toBe(false);
+    says({ exited: { id: "r-0", code: 0 } });
+    await hears("shows /dev/nvidia1");
+    await shown("process 7 has a GPU open and does not end");
+    await second.leaving;
+    expect([isGone, told.includes("killed")]).toEqual([false, false]);
+    expect(told).toContain("Error: process 7 has a GPU open and does not end");
+    // It takes no other, and ends with the last one.
+    says({ exited: { id: "r-1", code: 0 } });
+    await hears("killed");
+    exit({ detail: "killed by SIGKILL", initFailure: null });
+    await shown("its agent has ended");
+    await Promise.all([first.gone, second.gone]);
+  },
+);
+
+verifies(
   "gpu.template",
   "the GPU of a replica that a dead template may still fork is held until that has ended",
   async () => {
@@ -224,7 +253,7 @@ verifies(
     ready();
     await shown();
     await hears(
-      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"nodes":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
+      '{"fork":{"id":"r-0","ticket":"t-0","gpus":{"files":["/dev/nvidia0"],"variables":{"GPU":"0"}}}}',
     );
     look.now = { atMs: 0, isStopped: true, threads: new Map() };
     await until("it is found dead", () => {

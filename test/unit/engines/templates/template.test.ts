@@ -77,6 +77,37 @@ verifies(
   },
 );
 
+verifies("gpu.stopped", "an import that is stopped is ended, and not one that works for long", async () => {
+  const stopped = { atMs: 0, isStopped: true, threads: new Map() };
+  const pass = async (clock: HandClock): Promise<void> => {
+    clock.advance(1_000);
+    // The next check comes after what was sent meanwhile was read.
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  const { clock, told, look } = playedTemplate();
+  look.now = { ...stopped, isStopped: false };
+  for (let second = 0; second < 60; second++) await pass(clock);
+  look.now = stopped;
+  for (let second = 0; second < 4; second++) await pass(clock);
+  // It goes on.
+  look.now = { ...stopped, isStopped: false };
+  await pass(clock);
+  look.now = stopped;
+  for (let second = 0; second < 4; second++) await pass(clock);
+  expect(told).toEqual([]);
+  await pass(clock);
+  await until("it is gone", () => {
+    clock.advance(100);
+    return told.length > 1;
+  });
+  const why = "The import did not end: it was stopped and did not answer for 5 s.";
+  expect([told, clock.pending]).toEqual([["killed", `gone ${why}`], 0]);
+  // What has been imported is looked at only while it owes a fork.
+  const ready = playedTemplate();
+  await ready.say(READY);
+  expect(ready.clock.pending).toBe(0);
+});
+
 test.each([
   ["ready twice", [READY, READY], 'fault: "ready" out of turn'],
   ["failed after ready", [READY, FAILED], 'fault: "failed" out of turn'],

@@ -228,7 +228,6 @@ async function happens(
     }
     case "idle":
       if (running) running.tenant.becomesIdle(running);
-      if (running && pick % 2) machine.broker.changed();
       break;
     case "busy":
       if (running) running.idleSinceMs = null;

@@ -1,47 +1,9 @@
 import { expect, test } from "vitest";
-import { type Claim, GpuBroker } from "../../../../src/host/gpus/broker.ts";
-import { createLog } from "../../../../src/kit/log.ts";
-import type { Gpu } from "../../../../src/model/gpu.ts";
-import { HandClock } from "../../../support/clocks.ts";
-import {
-  GB,
-  madeGpu,
-  matches,
-  PlayedGpus,
-  type PlayedReplica,
-  PlayedTenant,
-  quiet,
-  wishFor,
-} from "../../../support/gpus/played-gpus.ts";
+import type { Claim } from "../../../../src/host/gpus/broker.ts";
+import { matches as namesMatch } from "../../../../src/host/gpus/source.ts";
+import { site, uuidsOf } from "../../../support/gpus/broker-site.ts";
+import { GB, madeGpu, quiet, wishFor } from "../../../support/gpus/played-gpus.ts";
 import { verifies } from "../../../verifies.ts";
-
-type Options = { holdMs?: number; sharesAcrossProjects?: boolean; onExcess?: (claim: Claim) => void };
-
-function site(gpus: readonly Gpu[] = [madeGpu(0)], options: Options = {}) {
-  const source = new PlayedGpus(gpus);
-  const clock = new HandClock();
-  const lines: string[] = [];
-  const log = createLog("warn", { write: (line) => lines.push(line) });
-  const { parentOf } = source;
-  const broker = new GpuBroker({ source, parentOf, clock, log, matches, holdMs: 0, ...options });
-  const app = (name: string, projectId?: string) => new PlayedTenant(broker, clock, name, projectId);
-  const pass = async (ms: number): Promise<void> => {
-    // In steps: what a timer starts may set the next.
-    for (let left = ms; left > 0; left -= 100) {
-      clock.advance(Math.min(left, 100));
-      await quiet();
-    }
-  };
-  /** Stops a replica, whose process and memory are gone at once. */
-  const end = async (replica: PlayedReplica): Promise<void> => {
-    replica.tenant.stop(replica);
-    replica.tenant.ends(replica, source);
-    await quiet();
-  };
-  return { source, clock, broker, lines, app, pass, end };
-}
-
-const uuidsOf = ({ grant }: PlayedReplica): string[] | undefined => grant?.gpus.map(({ uuid }) => uuid);
 
 verifies("gpu.grant.whole", "a wish waits until all its GPUs are free at once", async () => {
   const { app, end } = site([madeGpu(0), madeGpu(1)]);
@@ -69,6 +31,32 @@ verifies("gpu.grant.models", "the first model that can serve it, and GPUs of one
     "3 GPUs of one model are wanted, this machine has 2 of any model",
   );
 });
+
+verifies(
+  "gpu.grant.models",
+  "a list may prefer some of a model's GPUs and take the others as well",
+  async () => {
+    const half = { model: "A100", memoryBytes: 40 * GB };
+    const { app, broker } = site(
+      [madeGpu(0, half), madeGpu(1, { model: "A100" }), madeGpu(2, half), madeGpu(3, { model: "A100" })],
+      { matches: namesMatch },
+    );
+    const one = app("one");
+    const start = (models: readonly string[], count = 1) => one.start(wishFor(null, models, count));
+    const replicas = [
+      start(["A100_80GB", "A100"]),
+      start(["A100_40GB", "A100"]),
+      start(["A100_80GB", "A100"], 2),
+    ];
+    await quiet();
+    expect(replicas.map(uuidsOf)).toEqual([["GPU-1"], ["GPU-0"], ["GPU-2", "GPU-3"]]);
+    const never = broker.never(wishFor(null, ["A100_80GB", "A100_40GB", "A100"], 4));
+    expect([never, broker.never(wishFor(null, ["A100_80GB"], 3))]).toEqual([
+      null,
+      "3 GPUs of one model are wanted, this machine has 2 of A100_80GB",
+    ]);
+  },
+);
 
 verifies("gpu.grant.fault", "a GPU out of service is granted again once it works", async () => {
   const sick = madeGpu(0, { fault: "it fell off the bus" });
@@ -267,84 +255,6 @@ test("what an eviction makes busy is not evicted with it", async () => {
   app("new").start(wishFor(null));
   await quiet();
   expect([one.evictedFor, two.evictedFor]).toEqual([["new"], []]);
-});
-
-verifies(
-  "gpu.release.late",
-  "memory counts as held until processes are gone and it is seen free",
-  async () => {
-    const { app, source, pass, lines } = site();
-    const one = app("one");
-    const replica = one.start(wishFor(60));
-    await quiet();
-    source.hold("GPU-0", replica.pid, 55 * GB);
-    source.see();
-    one.stop(replica);
-    const next = app("two").start(wishFor(60));
-    await pass(5_000);
-    expect(next.grant).toBeNull();
-    // The process has ended; the driver still lists it, then its memory.
-    replica.gone.resolve();
-    await pass(1_000);
-    expect(next.grant).toBeNull();
-    source.end(replica.pid);
-    source.hold("GPU-0", -1, 30 * GB);
-    await pass(3_000);
-    expect(next.grant).toBeNull();
-    source.end(-1);
-    await pass(1_000);
-    expect(uuidsOf(next)).toEqual(["GPU-0"]);
-    expect(lines).toEqual([]);
-  },
-);
-
-verifies(
-  "gpu.release.bound",
-  "after a bound it counts as free, with a warning, if the processes are gone",
-  async () => {
-    const { app, source, pass, lines, broker } = site();
-    const one = app("one");
-    const replica = one.start(wishFor(60));
-    await quiet();
-    source.hold("GPU-0", replica.pid, 55 * GB);
-    one.stop(replica);
-    replica.gone.resolve();
-    const next = app("two").start(wishFor(60));
-    await pass(30_000);
-    expect(lines.length).toBe(1);
-    expect(lines[0]).toContain("still hold GPU memory");
-    expect(broker.use().length).toBe(1);
-    source.end(replica.pid);
-    source.hold("GPU-0", -1, 55 * GB);
-    await pass(2_000);
-    expect(lines[1]).toContain("it counts as free");
-    expect(broker.use()).toEqual([]);
-    // It is still measured before it is granted.
-    expect(next.grant).toBeNull();
-    expect(next.claim.obstacle()).toBe(
-      "GPU memory: 60 GB of any model are wanted, 25 GB are free; 55 GB are used outside Millrace",
-    );
-    source.end(-1);
-    await pass(2_000);
-    expect(uuidsOf(next)).toEqual(["GPU-0"]);
-  },
-);
-
-test("a driver that says nothing, or hangs, is waited for no longer than the bound", async () => {
-  const { app, source, pass, end } = site();
-  source.knows = "nothing";
-  source.see();
-  const first = app("one").start(wishFor(60));
-  const second = app("two").start(wishFor(60));
-  await quiet();
-  await end(first);
-  expect(uuidsOf(second)).toEqual(["GPU-0"]);
-  source.isHanging = true;
-  const third = app("three").start(wishFor(60));
-  await end(second);
-  expect(third.grant).toBeNull();
-  await pass(20_000);
-  expect(uuidsOf(third)).toEqual(["GPU-0"]);
 });
 
 verifies(

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { GpuBroker } from "../../../../src/host/gpus/broker.ts";
 import { withoutPlace } from "../../../../src/host/gpus/minimums.ts";
+import { remembering } from "../../../../src/host/gpus/source.ts";
 import { createLog } from "../../../../src/kit/log.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import {
@@ -21,7 +22,8 @@ verifies("gpu.order", "thousands of replicas of one app that wait are compared a
   };
   const source = new PlayedGpus([madeGpu(0)]);
   const clock = new HandClock();
-  const broker = new GpuBroker({ source, clock, log: createLog("silent"), matches: counting, holdMs: 0 });
+  const log = createLog("silent");
+  const broker = new GpuBroker({ source, clock, log, matches: remembering(counting), holdMs: 0 });
   const app = (name: string) => new PlayedTenant(broker, clock, name);
   const holder = app("one").start(wishFor(null));
   await quiet();

@@ -54,6 +54,10 @@ verifies("gpus.models", "an app names a GPU the way people write it", () => {
     ["H100", "NVIDIA H100 80GB HBM3"],
     ["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"],
     ["BLACKWELL_B200", "NVIDIA B200"],
+    ["A100", "NVIDIA A100-SXM4-40GB"],
+    ["A100", "NVIDIA A100 80GB PCIe"],
+    ["A100_80GB", "NVIDIA A100 80GB PCIe"],
+    ["A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"],
     ["AMPERE_A100", "NVIDIA A100-SXM4-40GB"],
     ["AMPERE_A100", "NVIDIA A100 80GB PCIe"],
     ["AMPERE_A100_40GB", "NVIDIA A100-SXM4-40GB"],
@@ -126,8 +130,8 @@ verifies(
       { count: 2, model: "T4", memoryGb: 16 },
     ]);
     const { gpus } = fake.current();
-    expect(gpus.map(({ index, model, nodes, fault }) => ({ index, model, nodes, fault }))).toEqual(
-      ["A100", "T4", "T4"].map((model, index) => ({ index, model, nodes: [], fault: null })),
+    expect(gpus.map(({ index, model, files, fault }) => ({ index, model, files, fault }))).toEqual(
+      ["A100", "T4", "T4"].map((model, index) => ({ index, model, files: [], fault: null })),
     );
     expect(new Set(gpus.map(({ uuid }) => uuid)).size).toBe(3);
     expect(gpus.every((gpu) => matches(gpu.model, gpu))).toBe(true);

@@ -1,7 +1,7 @@
 import type { BatchingConfig, ScalingConfig } from "../../../../src/model/app-config.ts";
 import type { Outcome } from "../../../../src/model/outcome.ts";
 import type { BatchReason } from "../../../../src/model/run.ts";
-import type { Batch } from "../../../../src/replicas/slots/batches.ts";
+import type { Batch } from "../../../../src/replicas/slots/batch.ts";
 import type { Capacity, Lane, SlotCall, SlotReplica } from "../../../../src/replicas/slots/capacity.ts";
 import { Slots } from "../../../../src/replicas/slots/slots.ts";
 import { HandClock } from "../../../support/clocks.ts";

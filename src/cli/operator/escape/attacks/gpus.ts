@@ -42,7 +42,7 @@ const WAYS: Codes = {
     use(node)
 `,
   "open a GPU with variables for all of them": `def attempt(node):
-    os.environ.update(NVIDIA_VISIBLE_DEVICES="all", CUDA_VISIBLE_DEVICES=",".join(map(str, range(len(gpu_nodes)))))
+    os.environ.update(NVIDIA_VISIBLE_DEVICES="all", CUDA_VISIBLE_DEVICES=",".join(map(str, range(len(gpu_files)))))
     use(node)
 `,
 };
@@ -52,14 +52,14 @@ function beyond(granted: number): Codes {
   return Object.fromEntries(
     Object.entries(WAYS).map(([name, way]) => [
       granted === 0 ? name : `with a GPU of its own: ${name}`,
-      `${way}\nopen_more(gpu_nodes, attempt, ${granted})`,
+      `${way}\nopen_more(gpu_files, attempt, ${granted})`,
     ]),
   );
 }
 
 /** Ways to GPUs that an app was not granted: by one that has none, and by one that has another. */
 export const GPUS: readonly Attack[] = [
-  ...attacks("landlock", beyond(0), { needs: "gpu_nodes" }),
+  ...attacks("landlock", beyond(0), { needs: "gpu_files" }),
   ...attacks("landlock", beyond(1), { needs: "other_gpus", from: "gpu" }),
   // Memory of a GPU that the bus shows. Only root may read it there.
   attack(
@@ -68,6 +68,6 @@ export const GPUS: readonly Attack[] = [
     `bus = "/sys/bus/pci/drivers/nvidia/"
 files = [bus + name + "/resource" + str(n) for name in os.listdir(bus) if ":" in name for n in range(6)]
 open_more(files, lambda path: use(path, os.O_RDONLY), 0)`,
-    { needs: "gpu_nodes" },
+    { needs: "gpu_files" },
   ),
 ];

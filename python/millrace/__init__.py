@@ -1,0 +1,73 @@
+"""For apps: `run`, the run that the code belongs to; `SKIP` and `END`, for generators and steppers of batched calls.
+For everyone else: the client of `millrace_client`, under this name too.
+
+Inside a run it is there without being installed. Needs only the standard library of Python 3.9 or newer.
+"""
+
+from __future__ import annotations
+
+from ._current import CurrentRun
+
+try:  # Inside a run the harness knows these two.
+    from millrace_worker.signs import END, SKIP
+except ImportError:  # The wheel holds a copy of that file.
+    from ._signs import END, SKIP  # pyright: ignore[reportMissingImports]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from millrace_client import (
+        AppFailed,
+        Busy,
+        Cancelled,
+        ConnectionLost,
+        InvalidArguments,
+        InvalidWebhook,
+        Millrace,
+        MillraceError,
+        NotFound,
+        NotReady,
+        Run,
+        RunResult,
+        StillRunning,
+        Stream,
+        TimedOut,
+        Unauthorized,
+        verify_webhook,
+    )
+
+__all__ = [
+    "END",
+    "SKIP",
+    "AppFailed",
+    "Busy",
+    "Cancelled",
+    "ConnectionLost",
+    "InvalidArguments",
+    "InvalidWebhook",
+    "Millrace",
+    "MillraceError",
+    "NotFound",
+    "NotReady",
+    "Run",
+    "RunResult",
+    "StillRunning",
+    "Stream",
+    "TimedOut",
+    "Unauthorized",
+    "run",
+    "verify_webhook",
+]
+
+#: The run that the caller's code belongs to.
+run = CurrentRun()
+
+
+if not TYPE_CHECKING:  # Which would take any name for one of the module's.
+
+    def __getattr__(name: str) -> object:
+        # Few apps call others, and the client imports http.client and ssl: 30 ms.
+        if name.startswith("_") or name not in __all__:
+            raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        import millrace_client
+
+        return getattr(millrace_client, name)
