@@ -14,6 +14,7 @@ from typing import Any, Callable, Generic, TypeVar
 from . import frames
 from .bind import Entry
 from .call import Replica, fit, is_iterator, raised_frame, result_frame, since
+from .current import RunId, of_call, of_several
 from .logs import CURRENT_RUN, finish_lines
 
 TYPE_CHECKING = False
@@ -26,11 +27,12 @@ Key = TypeVar("Key")
 class Member:
     """One of the calls."""
 
-    __slots__ = ("call_id", "given", "until", "arguments", "stream", "is_cancelled", "is_over")
+    __slots__ = ("call_id", "given", "run", "until", "arguments", "stream", "is_cancelled", "is_over")
 
     def __init__(self, call_id: int, given: frames.Given, now: float) -> None:
         self.call_id = call_id
         self.given = given
+        self.run = of_call(given.run_id, given.attempt, given.limit_ms)
         #: When the service gives up on it.
         self.until = now + given.limit_ms / 1000 if given.limit_ms else float("inf")
         self.arguments: dict[str, Any] = {}
@@ -63,9 +65,13 @@ class Execution(Generic[Key]):
         self.has_streams = False
 
     @property
-    def run_id(self) -> str:
+    def run_id(self) -> RunId:
         """Whose the lines are that it prints."""
-        return self.members[0].given.run_id
+        return self.run_of(self.members[0])
+
+    def run_of(self, member: Member) -> RunId:
+        """The run of one of its calls, which is known as such to the function if it is the only one."""
+        return of_several(member.given.run_id) if len(self.members) > 1 else member.run
 
 
 class Batch(Generic[Key]):

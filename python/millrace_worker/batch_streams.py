@@ -85,7 +85,8 @@ class Streams(Generic[Key]):
 
     def tag(self) -> None:
         """What the generator prints next is of its first call that is still open."""
-        run_id = next((each.given.run_id for each in self._execution.members if each.is_open), self._run_id)
+        execution = self._execution
+        run_id = next((execution.run_of(each) for each in execution.members if each.is_open), self._run_id)
         if run_id != self._run_id:
             finish_lines(self._run_id)
             self._run_id = run_id

@@ -17,7 +17,7 @@ from . import frames
 from .app import App, Order
 from .bind import Entry
 from .chunks import Chunks, Credit, Outbox, send_all
-from .current import enter as enter_call
+from .current import RunId, of_call
 from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
 from .logs import CURRENT_RUN, finish_lines, shorten
@@ -72,14 +72,14 @@ class Replica:
         with self._begin_lock:
             withdrawn = {call_id for call_id in self._withdrawn if call_id in call_ids}
             self._withdrawn -= withdrawn
+            self._behind.difference_update(call_ids)
             self._begun = max(self._begun, call_ids.stop - 1)
         return withdrawn
 
-    def wait_behind(self, call_id: int) -> None:
-        """Notes that a call waits for its turn, while calls of steppers that came later begin."""
+    def wait_behind(self, call_ids: range) -> None:
+        """Notes that calls wait for their turn, while calls of steppers that came later begin."""
         with self._begin_lock:
-            if call_id not in self._withdrawn:
-                self._behind.add(call_id)
+            self._behind.update(call_id for call_id in call_ids if call_id not in self._withdrawn)
 
     def withdraw(self, call_id: int) -> bool:
         """Withdraws a call that has not begun. Calls begin in the order of their ids."""
@@ -190,10 +190,10 @@ def since(started: float) -> float:
     return (perf_counter() - started) * 1000
 
 
-def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], str, bytes]:
+def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], RunId, bytes]:
     """The function, its arguments and the run's id; or None for the function, and the payload of a FAILED frame."""
-    name, (run_id, attempt, limit_ms, body) = frames.split_call(payload)
-    enter_call(attempt, limit_ms)
+    name, (plain_id, attempt, limit_ms, body) = frames.split_call(payload)
+    run_id = of_call(plain_id, attempt, limit_ms)
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'
@@ -201,7 +201,7 @@ def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, di
     if fault:
         return None, {}, run_id, fault
     if entry.wants_run_id:
-        arguments["run_id"] = run_id
+        arguments["run_id"] = plain_id
     return entry, arguments, run_id, b""
 
 

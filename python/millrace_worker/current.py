@@ -1,37 +1,47 @@
-"""Which call the running code belongs to: what `millrace.run` tells, beside the run's id."""
+"""Which call the running code belongs to: what `millrace.run` tells of it, beside the run's id."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from time import time
 
 from .logs import CURRENT_RUN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    #: Its attempt, its limit in milliseconds (0: none), and the Unix time at which it began.
+    #: A call's attempt, its limit in milliseconds (0: none), and the Unix time from which that counts.
     Begun = tuple[int, int, float]
 
-#: Instead of one call: a batch of several.
-SEVERAL: Begun = (0, 0, 0.0)
-#: Valid while `CURRENT_RUN` names a run, and while it is `SEVERAL`. What begins a call sets it, so it may be outdated.
-CURRENT_CALL: ContextVar[Begun | None] = ContextVar("millrace_call", default=None)
+
+class RunId(str):
+    """The id of a run, as `CURRENT_RUN` has it while its call runs: a second context variable would cost more."""
+
+    __slots__ = ("begun",)
+    #: None for calls that run together. The id, that of the first, is then only for what they print.
+    begun: Begun | None
 
 
-def enter(attempt: int, limit_ms: int) -> None:
-    """Notes the call that the code of this thread or task runs from now on."""
-    CURRENT_CALL.set((attempt, limit_ms, time()))
+def of_call(run_id: str, attempt: int, limit_ms: int) -> RunId:
+    """The run of a call that begins now."""
+    named = RunId(run_id)
+    named.begun = (attempt, limit_ms, time())
+    return named
+
+
+def of_several(run_id: str) -> RunId:
+    """For calls that run together, and print as this one."""
+    named = RunId(run_id)
+    named.begun = None
+    return named
 
 
 def current() -> tuple[str, Begun]:
     """The run that the caller's code belongs to. Raises RuntimeError outside any, and in a batch of several calls."""
-    call = CURRENT_CALL.get()
-    if call is SEVERAL:
+    run_id = CURRENT_RUN.get()
+    if not isinstance(run_id, RunId):
+        raise RuntimeError("millrace.run is known only inside a run: this code was not called for one")
+    if run_id.begun is None:
         raise RuntimeError(
             "millrace.run is of one run, and this code runs for several at once: give the function a parameter run_id,"
             " which gets the list of their ids"
         )
-    run_id = CURRENT_RUN.get()
-    if not run_id or call is None:
-        raise RuntimeError("millrace.run is known only inside a run: this code was not called for one")
-    return run_id, call
+    return str(run_id), run_id.begun

@@ -114,6 +114,11 @@ def function_of(batch: bytes) -> str:
     return batch[BATCH_HEAD.size : BATCH_HEAD.size + batch[0]].decode("ascii")
 
 
+def count_of(payload: bytes) -> int:
+    """How many calls a BATCH has."""
+    return BATCH_HEAD.unpack_from(payload)[1]
+
+
 def split_batch(payload: bytes) -> tuple[str, list[Given]]:
     """A BATCH's function and its calls, whose ids count up from that of the frame."""
     name_bytes, count = BATCH_HEAD.unpack_from(payload)

@@ -29,7 +29,7 @@ def main() -> None:
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[1:] = sys.argv
     file = os.path.abspath(sys.argv[0])
-    del sys.path[0]
+    sys.path.append(sys.path.pop(0))  # Last, so that `millrace` is found there unless it is elsewhere too.
     if sys.path[:1] == [""]:  # With PYTHONSAFEPATH the folder of a file is not on the path.
         sys.path[0] = os.path.dirname(os.path.realpath(file))
     _execute(file, _fresh_main(file))

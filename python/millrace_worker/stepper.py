@@ -47,11 +47,10 @@ class Steppers:
 
     def take(self, call_id: int, kind: int, payload: bytes) -> bool:
         """Begins a call if it is a stepper's, and returns whether it is. Knows of every call, in their order."""
-        if kind != frames.CALL:
-            return False
-        stepper = self._steppers.get(frames.name_of(payload))
+        count = 1 if kind == frames.CALL else frames.count_of(payload)
+        stepper = self._steppers.get(frames.name_of(payload)) if kind == frames.CALL else None
         if stepper is None:
-            self._replica.wait_behind(call_id)
+            self._replica.wait_behind(range(call_id, call_id + count))
             return False
         if self._replica.begin(call_id):
             stepper.take(call_id, payload)
@@ -278,14 +277,14 @@ class Stepper:
             return  # Cancelled.
         entry, arguments, run_id, fault = prepare(self._entries, call.payload)
         call.payload = b""
-        call.run_id = run_id
+        call.run_id = str(run_id)  # The app gets the plain one.
         call.started = perf_counter()
         if entry is None:
             self._refuse(call, frames.pack(frames.FAILED, call.id, fault))
             return
         CURRENT_RUN.set(run_id)
         try:
-            self._entry.add(self._app, run_id, arguments)
+            self._entry.add(self._app, call.run_id, arguments)
         except BaseException as error:  # noqa: BLE001 - whatever the app's code raises is the call's outcome
             self._fail(call, error)
             return
@@ -295,10 +294,10 @@ class Stepper:
         self._leave_forks()
         with self._changed:
             if call.id in self._calls:
-                self._open[run_id] = call
+                self._open[call.run_id] = call
                 self._outbox.send(frames.pack(frames.STREAM, call.id))
                 return
-        self._remove(run_id)  # Cancelled meanwhile.
+        self._remove(call.run_id)  # Cancelled meanwhile.
 
     def _fail(self, call: _Call, error: BaseException) -> None:
         """Ends a call that the app does not have any more."""

@@ -59,6 +59,7 @@ export const BATCHING = {
     "helper.signs": "`import millrace` gives SKIP, END and the client inside a run.",
     "helper.order": "The bundle's own `millrace` comes before the service's, and an installed one after it.",
     "helper.shadowed": "A deploy warns if the bundle has a `millrace` of its own.",
-    "helper.wheel": "`npm run build:python` makes the wheel, the same bytes each time; pip installs it without a network.",
+    "helper.wheel":
+      "`npm run build:python` makes the wheel, the same bytes each time; pip installs it without a network.",
   }),
 };

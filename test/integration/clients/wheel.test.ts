@@ -112,7 +112,16 @@ test("a type checker knows what the installed package declares", async () => {
   const file = path.join(folder(), "typed.py");
   writeFileSync(file, TYPED);
   const pyright = fileURLToPath(import.meta.resolve("pyright/index.js"));
-  const options = ["--pythonpath", python, "--pythonversion", "3.12", "--level", "warning", "--outputjson", file];
+  const options = [
+    "--pythonpath",
+    python,
+    "--pythonversion",
+    "3.12",
+    "--level",
+    "warning",
+    "--outputjson",
+    file,
+  ];
   const { stdout } = await run(process.execPath, [pyright, ...options]).catch(
     (error: { stdout: string }) => error,
   );
