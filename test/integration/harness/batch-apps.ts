@@ -139,7 +139,9 @@ def endless(n, note, size=0):
         open(note[0] + ".left", "a").write(".")
 `;
 
-const FUNCTIONS = [...`${LISTS}${STREAMS}`.matchAll(/^# async\ndef (\w+)/gm)].map(([, name = ""]) => name);
+/** The functions that a text defines behind a line `# async`. */
+const functionsOf = (text: string): string[] =>
+  [...text.matchAll(/^# async\ndef (\w+)/gm)].map(([, name = ""]) => name);
 
 /** Functions of batches, by `def` or `async def`. */
 export function batchApp(isAsync: boolean, more = ""): string {
@@ -153,8 +155,8 @@ export function batchApp(isAsync: boolean, more = ""): string {
 }
 
 /** Their settings; nothing waits for more calls. */
-export function batchSettings(concurrency: number): string {
-  const tables = FUNCTIONS.map((name) => `[batching.${name}]\nmax_wait = "0s"\n`);
+export function batchSettings(concurrency: number, more = ""): string {
+  const tables = functionsOf(LISTS + STREAMS + more).map((name) => `[batching.${name}]\nmax_wait = "0s"\n`);
   return `
 [scaling]
 max_replicas = 1
