@@ -3,7 +3,8 @@ import { section } from "./row.ts";
 /** Calls that share an execution. */
 export const BATCHING = {
   ...section("docs/batching.md: Batches", {
-    "batching.lists": "A batched function gets each parameter as a list, in order of arrival, and returns one.",
+    "batching.lists":
+      "A batched function gets each parameter as a list, in order of arrival, and returns one.",
     "batching.schema": "The signature of a batched function is that of one call.",
     "batching.table": "A deploy fails if a table for batches does not fit the app's functions.",
     "batching.log": "A line that is printed during a batch is of the first of its calls.",
@@ -20,9 +21,11 @@ export const BATCHING = {
     "batching.misfit": "A call whose arguments do not fit ends alone.",
     "batching.item-error": "An item that is an exception, or cannot be sent, fails only its own call.",
     "batching.split": "After the function has raised, halves run until the calls at fault are alone.",
-    "batching.on-error-fail": "With `on_error = \"fail\"`, an exception fails all calls of the batch.",
-    "batching.wrong-length": "A result of the wrong length fails all calls, with a message that gives both lengths.",
-    "batching.cancel": "A call that is cancelled or takes too long ends alone; the code stops when none is left.",
+    "batching.on-error-fail": 'With `on_error = "fail"`, an exception fails all calls of the batch.',
+    "batching.wrong-length":
+      "A result of the wrong length fails all calls, with a message that gives both lengths.",
+    "batching.cancel":
+      "A call that is cancelled or takes too long ends alone; the code stops when none is left.",
     "batching.cancel-split": "A call that was cancelled is not run again.",
     "batching.own-answer":
       "Each call gets its own answer, whatever raises, is cancelled, or ends with its process beside it.",
@@ -31,8 +34,10 @@ export const BATCHING = {
   ...section("docs/batching.md: Streams", {
     "batching.stream": "A generator yields a value for each call, or a sign for nothing or the end.",
     "batching.stream-error": "An item that fails ends only its own stream.",
-    "batching.stream-split": "A generator that raises before its first yield is split; later, its open calls fail.",
-    "batching.stream-cancel": "Each stream is cancelled by itself; the generator is closed when none is left.",
+    "batching.stream-split":
+      "A generator that raises before its first yield is split; later, its open calls fail.",
+    "batching.stream-cancel":
+      "Each stream is cancelled by itself; the generator is closed when none is left.",
     "batching.slow-reader":
       "A slow reader delays no other stream: its chunks are kept up to max_chunk, then its call ends.",
     "batching.backpressure": "A generator waits when none of its readers has room.",
@@ -54,6 +59,7 @@ export const BATCHING = {
     "helper.signs": "`import millrace` gives SKIP, END and the client inside a run.",
     "helper.order": "The bundle's own `millrace` comes before the service's, and an installed one after it.",
     "helper.shadowed": "A deploy warns if the bundle has a `millrace` of its own.",
-    "helper.wheel": "`npm run build:python` makes the wheel, the same bytes each time; pip installs it without a network.",
+    "helper.wheel":
+      "`npm run build:python` makes the wheel, the same bytes each time; pip installs it without a network.",
   }),
 };
