@@ -4,8 +4,9 @@ import sys
 
 from model import Encoder, chosen_size
 
-# The thread that feeds the GPU must not wait 5 ms for its turn.
-sys.setswitchinterval(0.0002)
+# PyTorch gives the interpreter up with each operation. The thread that feeds the GPU must have it back at once, while
+# another reads arguments and writes results.
+sys.setswitchinterval(0.00002)
 
 _encoders: "list[Encoder]" = []
 
