@@ -93,7 +93,7 @@ describe("the examples with models", () => {
         500,
         expect.stringContaining('send "stream": true'),
       ]);
-      const none = { messages: [], stream: true, max_tokens: 0 };
+      const none = { messages: [{ role: "user", content: "x" }], stream: true, max_tokens: 0 };
       const empty = await service().call("llm", none, { functionName: "chat" });
       expect([empty.status, empty.json.message]).toEqual([
         500,
