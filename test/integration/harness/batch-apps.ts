@@ -4,7 +4,7 @@ import type { TestPool } from "../../support/pool.ts";
 
 const LISTS = `
 import asyncio, json, os, time
-from millrace_worker.signs import END, SKIP
+from millrace import END, SKIP
 
 def hold(note, gate):
     open(note, "w").close()
