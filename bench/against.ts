@@ -5,6 +5,7 @@ import type { Subject } from "./subject.ts";
 import { startMillrace } from "./subjects/millrace.ts";
 import { measureSync, type SubjectResult, type SyncSettings } from "./sync.ts";
 import { judge, ratio, type Verdict } from "./targets.ts";
+import { turnOrder } from "./turn-order.ts";
 
 const LEAST = 0.98;
 
@@ -17,7 +18,12 @@ export async function measureAgainst(
     subject("before", checkout, resolve(checkout)),
     subject("millrace", "this checkout", undefined),
   ];
-  return await measureFreshSets(settings, (each) => measureSync(subjects, each));
+  let set = 0;
+  return await measureFreshSets(settings, async (each) => {
+    // The one that is started first differs from pair to pair.
+    const results = await measureSync(turnOrder(subjects, set++), each);
+    return subjects.flatMap(({ id }) => results.find((result) => result.id === id) ?? []);
+  });
 }
 
 /** Changes must not make calls slower. */

@@ -63,8 +63,8 @@ export const OVERLOAD = 1.1;
 export const BEST_FIXED = "fixed";
 /** To find the best of them takes fewer rounds. */
 const FIXED_ROUNDS_SHARE = 3;
-/** Shares of our maximum, for the plots. */
-const CURVE_SHARES = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1] as const;
+/** Shares of each subject's own maximum, for the plots. */
+const CURVE_SHARES = [0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1, 1.1, 1.2] as const;
 /** At a rate a round is so much longer: at a tenth of the maximum there are few calls. */
 const PACED_LONGER = 3;
 /** Of connections that call again at once there are enough calls. */
@@ -227,18 +227,17 @@ async function measureCurves({
   settings,
   rounds,
 }: World): Promise<BatchingFigures["curves"]> {
-  const most = mostOf(rounds.get("untuned"));
-  if (most === null) return [];
-  const shown = subjects.filter(({ id }) => id !== BEST_FIXED && !isFixed({ id }));
+  const shown = subjects.filter(({ id }) => id !== BEST_FIXED && !isFixed({ id }) && rounds.has(id));
   const points = new Map<string, CurvePoint[]>();
   for (const [index, share] of CURVE_SHARES.entries()) {
-    const perSecond = most * share;
-    progress(`for the plots: ${Math.round(perSecond)} calls/s`);
-    const pressure = { arrivals: open(perSecond), measureMs: settings.measureMs * PACED_LONGER };
-    // Far beyond its maximum a subject would only pile up calls.
-    const able = shown.filter(({ id }) => perSecond <= (mostOf(rounds.get(id)) ?? 0) * OVERLOAD);
-    for (const [{ id }, result] of await measureRound(able, load, index, () => pressure))
-      points.set(id, [...(points.get(id) ?? []), { ...result, perSecond }]);
+    progress(`for the plots: at ${Math.round(share * 100)} % of each one's maximum`);
+    const rateOf = ({ id }: BatchingSubject) => (mostOf(rounds.get(id)) ?? 0) * share;
+    const measureMs = settings.measureMs * PACED_LONGER;
+    const pressureOn = (subject: BatchingSubject) => ({ arrivals: open(rateOf(subject)), measureMs });
+    for (const [subject, result] of await measureRound(shown, load, index, pressureOn)) {
+      const point = { ...result, perSecond: rateOf(subject) };
+      points.set(subject.id, [...(points.get(subject.id) ?? []), point]);
+    }
   }
   return shown.map(({ id, name }) => ({ id, name, points: points.get(id) ?? [] }));
 }

@@ -19,6 +19,9 @@ const LOOKS: Readonly<Record<string, { readonly color: string; readonly dash: st
   bentoml: { color: "#2da44e", dash: "4 4" },
 };
 const TICKS = 5;
+/** The line of a series in the legend, with the space around it, and a letter of its name. */
+const LEGEND_LINE = 50;
+const LETTER = 6.5;
 /** A longer p95 is beyond the top of the plot: near its maximum that of each subject grows without end. */
 const MOST_P95_MS = 150;
 
@@ -59,16 +62,20 @@ export function plotOf(title: string, all: readonly Series[], x: Axis, y: Axis):
     `<text x="${MARGIN.left + PLOT_WIDTH / 2}" y="${HEIGHT - 10}" text-anchor="middle">${x.title}</text>`,
     `<text transform="translate(16 ${MARGIN.top + PLOT_HEIGHT / 2}) rotate(-90)" text-anchor="middle">${y.title}</text>`,
   );
-  for (const [index, { id, name, points: its }] of series.entries()) {
+  let legendX = MARGIN.left;
+  for (const { id, name, points: its } of series) {
     const { color, dash } = LOOKS[id] ?? { color: "#768390", dash: "" };
     const stroke = `stroke="${color}"${dash === "" ? "" : ` stroke-dasharray="${dash}"`}`;
-    const path = its.map((point) => `${at(left(x.of(point)))},${at(top(y.of(point)))}`).join(" ");
-    const legendX = MARGIN.left + (index * PLOT_WIDTH) / series.length;
+    const places = its.map((point) => [at(left(x.of(point))), at(top(y.of(point)))] as const);
+    const path = places.map((place) => place.join(",")).join(" ");
+    const marks = places.map(([cx, cy]) => `<circle cx="${cx}" cy="${cy}" r="3"/>`).join("");
     lines.push(
       `<polyline class="line" clip-path="url(#plot)" ${stroke} points="${path}"/>`,
+      `<g clip-path="url(#plot)" fill="${color}">${marks}</g>`,
       `<line class="line" ${stroke} x1="${at(legendX)}" x2="${at(legendX + 24)}" y1="24" y2="24"/>`,
       `<text x="${at(legendX + 30)}" y="28">${name}</text>`,
     );
+    legendX += LEGEND_LINE + LETTER * name.length;
   }
   return `${[...lines, "</svg>"].join("\n")}\n`;
 }
@@ -76,7 +83,7 @@ export function plotOf(title: string, all: readonly Series[], x: Axis, y: Axis):
 /** The next value that divides well into ticks. */
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
-  const step = [1, 2, 2.5, 5, 10].find((each) => each * power >= value) ?? 10;
+  const step = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((each) => each * power >= value) ?? 10;
   return step * power;
 }
 

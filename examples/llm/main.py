@@ -46,8 +46,8 @@ class Decoder:
         if not stream:
             raise ValueError('answers are streamed: send "stream": true')
         prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        if len(prompt) + max_tokens > CONTEXT:
-            raise ValueError(f"the messages have {len(prompt)} tokens; with max_tokens, {CONTEXT} are allowed")
+        if not 1 <= max_tokens <= CONTEXT - len(prompt):
+            raise ValueError(f"{len(prompt)} tokens were sent; max_tokens must be from 1 to the rest of {CONTEXT}")
         self.waiting.append(Answer(id, model, prompt, max_tokens, temperature))
 
     def remove(self, id: str):

@@ -93,6 +93,12 @@ describe("the examples with models", () => {
         500,
         expect.stringContaining('send "stream": true'),
       ]);
+      const none = { messages: [], stream: true, max_tokens: 0 };
+      const empty = await service().call("llm", none, { functionName: "chat" });
+      expect([empty.status, empty.json.message]).toEqual([
+        500,
+        expect.stringContaining("max_tokens must be from 1 to the rest of 4096"),
+      ]);
     },
   );
 

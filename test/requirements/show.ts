@@ -154,7 +154,7 @@ export const SHOW = {
   }),
   ...section("docs/benchmarks.md", {
     "bench.verdicts":
-      "npm run bench compares deploys, servers, batches, isolation, nodes and GPUs with bare equivalents or peers, and names missed targets.",
+      "npm run bench compares each part of the service with a bare equivalent or peers, and names missed targets.",
   }),
   ...section("ARCHITECTURE.md: Rooms and layers", {
     "design.layers":

@@ -156,8 +156,15 @@ export class BatchStorm {
   async #leave(functionName: FunctionName, n: number): Promise<void> {
     const { sent, answered } = this.#send(this.#service.url(APP, functionName), n, "return");
     const gone = answered.catch(() => null);
-    setTimeout(() => sent.destroy(), this.#roll(8));
+    await this.#pause();
+    sent.destroy();
     await gone;
+  }
+
+  /** While others are called and answered. */
+  async #pause(): Promise<void> {
+    for (let turns = this.#roll(100); turns > 0; turns--)
+      await new Promise((resolve) => setImmediate(resolve));
   }
 
   async #callLater(functionName: FunctionName, n: number, mode: Mode): Promise<Answer> {
@@ -165,7 +172,7 @@ export class BatchStorm {
     const { run_id: id } = JSON.parse(accepted.text) as { run_id: string };
     const run = `${this.#service.url(APP, `runs/${id}`)}`;
     if (mode === "cancel") {
-      await new Promise((resolve) => setTimeout(resolve, this.#roll(5)));
+      await this.#pause();
       await this.#send(`${run}/cancel`, n, mode).answered;
     }
     for (;;) {

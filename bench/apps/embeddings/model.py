@@ -2,6 +2,7 @@
 
 import base64
 import os
+import threading
 from typing import NamedTuple
 
 import torch
@@ -36,6 +37,8 @@ class Encoder:
     def __init__(self, size: Size) -> None:
         self._size = size
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        #: Batches take turns on the GPU: side by side they would end together, and leave it idle.
+        self._turn = threading.Lock()
         torch.manual_seed(0)
         made, width = self._make, size.width
         self._words, self._places = made(_BYTES, width), made(size.tokens, width)
@@ -49,7 +52,7 @@ class Encoder:
         tokens = self._size.tokens
         raw = bytearray(b"".join(text.encode()[:tokens].ljust(tokens) for text in texts))
         ids = torch.frombuffer(raw, dtype=torch.uint8).view(len(texts), tokens)
-        with torch.inference_mode():
+        with self._turn, torch.inference_mode():
             vectors = self._encode(ids.to(self._device).int())
             rows = normalize(vectors.mean(dim=1).float(), dim=1).cpu().numpy()
         return [base64.b64encode(row.tobytes()).decode("ascii") for row in rows]

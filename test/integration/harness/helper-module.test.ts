@@ -1,12 +1,14 @@
 import { randomUUID } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import { Call } from "../../../src/replicas/call.ts";
-import { returned, sharedPool, type TestPool } from "../../support/pool.ts";
+import { returned, sharedPool, testPool, type TestPool } from "../../support/pool.ts";
 import { findPythons } from "../../support/pythons.ts";
 import { testService } from "../../support/service.ts";
+import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
-import { StreamCall } from "./stream-call.ts";
+import { noteFile, StreamCall } from "./stream-call.ts";
 
 const MAIN = `
 import contextvars, copy, pickle, sys, threading
@@ -133,6 +135,52 @@ verifies(
       Array.from({ length: 6 }, () => true),
     ]);
     expect(await call("client")).toEqual([true, "TimedOut", false]);
+  },
+);
+
+const TOGETHER = `
+import os, time
+import millrace
+
+def told():
+    try:
+        return [millrace.run.id, millrace.run.attempt]
+    except RuntimeError as error:
+        return str(error)
+
+def list_all(gate, run_id):
+    while gate[0] and not os.path.exists(gate[0]):
+        time.sleep(0.005)
+    return [told() for _ in run_id]
+
+def stream_all(gate):
+    yield [told() for _ in gate]
+    yield [millrace.END if each else told() for each in gate]
+`;
+
+verifies(
+  "helper.run",
+  "it tells a batch of one call of that call, and refuses to tell a larger one of any",
+  async () => {
+    const toml = "[scaling]\nmax_replicas = 1\n[batching.list_all]\n[batching.stream_all]\n";
+    const pool = await testPool({ main: TOGETHER, toml });
+    // Now the replica is ready: the next call does not wait for others.
+    await pool.value("list_all", { gate: "" });
+    const gate = noteFile();
+    const first = pool.submit("list_all", { gate });
+    await until("it runs", () => first.call.holder !== null);
+    const others = [1, 2, 3].map(() => pool.submit("list_all", { gate: "" }));
+    const streams = [1, 2].map((n) => new StreamCall(pool, "stream_all", { gate: n === 1 }, true));
+    writeFileSync(gate, "");
+    expect(returned(await first.ended)).toEqual([first.call.runId, 1]);
+    const several = expect.stringMatching(/^millrace\.run is of one run, .* parameter run_id/) as string;
+    for (const { ended } of others) expect(returned(await ended)).toEqual(several);
+    for (const stream of streams) expect((await stream.end()).kind).toBe("streamed");
+    expect(streams.map(({ values }) => values.length)).toEqual([1, 2]);
+    expect(streams[1]?.values).toEqual([
+      expect.stringContaining("text millrace.run"),
+      expect.stringContaining("of one run"),
+    ]);
   },
 );
 

@@ -41,6 +41,8 @@ class Decoder:
                 raise MemoryError("no memory for it")
             if value == "list":
                 return []
+            while isinstance(value, str) and value.startswith("wait for ") and not os.path.exists(value[9:]):
+                time.sleep(0.005)
             if value == "error":
                 value = LookupError("its own")
             if value == "unsendable":

@@ -107,6 +107,27 @@ describe.each([
   });
 
   verifies(
+    "stepper.leave",
+    "a call whose caller left ends while the step goes on, and one that waits is not added",
+    async () => {
+      const gate = noteFile();
+      const held = say([`wait for ${gate}`]);
+      await until("its step has begun", () =>
+        toldBy(shared()).some(([event, id]) => event === "add" && id === held.call.runId),
+      );
+      const waiting = say(["never"]);
+      await until("it has both", () => shared().ready[0]?.calls.size === 2);
+      for (const each of [held, waiting]) each.cancel();
+      await until("both have ended", () => shared().ready[0]?.calls.size === 0);
+      writeFileSync(gate, "");
+      expect((await say(["next"]).end()).kind).toBe("streamed");
+      expect(isRemoved(shared(), held)).toBe(true);
+      expect(toldBy(shared()).filter(([, id]) => id === waiting.call.runId)).toEqual([]);
+      expect(shared().exits).toEqual([]);
+    },
+  );
+
+  verifies(
     "stepper.lag",
     "a reader that lags pauses its own call, and what waits for it is bounded",
     async () => {

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync, chownSync, rmSync, mkdtempSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync, chownSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Readable, Writable } from "node:stream";
@@ -15,7 +15,13 @@ import { type ForkGpus, Template } from "../../../src/engines/templates/template
 import { findInterpreter } from "../../../src/host/interpreter.ts";
 import { WALL_LEVELS, type WallLevel } from "../../../src/host/walls/walls.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
-import { alteredHost, copyHarness, runAltered, temporaryFolder } from "../../support/walls/altered-host.ts";
+import {
+  alteredHost,
+  copyHarness,
+  removeWalled,
+  runAltered,
+  temporaryFolder,
+} from "../../support/walls/altered-host.ts";
 import { OPEN_NETWORK } from "../../support/walls/open-network.ts";
 import { FIRST_USER, requireOffered } from "../../support/walls/walled.ts";
 import { verifies } from "../../verifies.ts";
@@ -296,7 +302,7 @@ const WORKLOAD: Workload = {
 async function templateOf(main: string, level: "userns" | "uid") {
   const { path: python } = await findInterpreter("python3");
   const dataDir = mkdtempSync(path.join(tmpdir(), "millrace-forks-"));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  onTestFinished(() => removeWalled(dataDir));
   const user = level === "uid" ? FIRST_USER : null;
   const [bundle, storage] = ["bundle", "storage"].map((name) => {
     const folder = path.join(dataDir, name);

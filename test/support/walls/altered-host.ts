@@ -48,9 +48,15 @@ export function alteredHost(
 /** A folder that is removed with the test. */
 export function temporaryFolder(owner?: number): string {
   const folder = mkdtempSync(path.join(tmpdir(), "millrace-altered-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  onTestFinished(() => removeWalled(folder));
   if (owner !== undefined) chownSync(folder, owner, owner);
   return folder;
+}
+
+/** Removes a folder that an app behind walls has used. Where walls mount something, it is closed to its owner, too. */
+export function removeWalled(folder: string): void {
+  execFileSync("chmod", ["-R", "u+rwX", folder]);
+  rmSync(folder, { recursive: true, force: true });
 }
 
 /** Copies what an ordinary user needs of this repository to where that user finds it; gives the harness's folder. */
