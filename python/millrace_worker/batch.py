@@ -6,22 +6,56 @@ A batch says what to run next and takes what became of it; the ways of running d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from json import dumps
 from threading import Lock
 from time import monotonic, perf_counter
 from typing import Any, Callable, Generic, TypeVar
 
 from . import frames
 from .bind import Entry
-from .call import Replica, fit, is_iterator, raised_frame, result_frame, since
+from .call import Replica, fit, raised_frame, result_frame, since
+from .chunks import INITIAL_CREDIT_BYTES, Chunks
 from .current import RunId, of_call, of_several
-from .logs import CURRENT_RUN, finish_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .batch_streams import MemberStream
+from .logs import CURRENT_RUN
 
 Key = TypeVar("Key")
+
+
+class MemberStream:
+    """The stream of one call. All of it happens under the lock of its batch."""
+
+    __slots__ = ("chunks", "granted_bytes", "sent_bytes", "held", "last")
+
+    def __init__(self, chunks: Chunks) -> None:
+        self.chunks = chunks
+        self.granted_bytes = INITIAL_CREDIT_BYTES
+        self.sent_bytes = 0
+        #: Frames of chunks that wait for credit.
+        self.held = bytearray()
+        #: The call's last frame, which waits for these.
+        self.last: bytes | None = None
+
+    @property
+    def has_room(self) -> bool:
+        return self.sent_bytes < self.granted_bytes
+
+    def grant(self, count_bytes: int) -> bytes:
+        """The frames that may now be sent."""
+        self.granted_bytes += count_bytes
+        end = 0
+        while end < len(self.held) and self.has_room:
+            size = frames.HEAD_BYTES + frames.HEAD.unpack_from(self.held, end)[0]
+            self.sent_bytes += size
+            end += size
+        released = bytes(self.held[:end])
+        del self.held[:end]
+        return released
+
+    def end(self, frame: bytes) -> bool:
+        """Keeps the last frame if chunks wait; False if it can be sent."""
+        if self.last is None and not self.held:
+            return False
+        self.last = self.last or frame
+        return True
 
 
 class Member:
@@ -293,48 +327,3 @@ class Batch(Generic[Key]):
                 self.on_change()
         if released:
             self.replica.outbox.flush()
-
-
-def run_together(
-    batch: Batch[Key],
-    encode: Callable[[Any], bytes],
-    enter: Callable[[Key], None],
-    leave: Callable[[Key], None],
-) -> None:
-    """Runs a batch on this thread. A cancel may raise RunCancelled only between `enter` and `leave`."""
-    batch.begin(encode)
-    while (execution := batch.next()) is not None:
-        arguments = batch.lists(execution)
-        key = execution.key
-        value: Any = None
-        error: BaseException | None = None
-        is_stream = False
-        CURRENT_RUN.set(execution.run_id)
-        try:
-            try:
-                enter(key)
-                value = batch.entry.call(arguments)
-            finally:
-                leave(key)  # Within the outer `try`: a cancel that lands just before this is caught too.
-            is_stream = is_iterator(value)
-            if is_stream:
-                from .batch_streams import stream_together
-
-                stream_together(batch, execution, value, enter, leave)
-        except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises is its outcome
-            error = raised
-        finish_lines(execution.run_id)
-        if error is not None:
-            batch.raised(execution, error)
-        elif not is_stream:
-            batch.returned(execution, value)
-        if execution.has_streams:
-            from .batch_streams import await_readers
-
-            await_readers(batch, execution)
-        CURRENT_RUN.set("")
-
-
-def stalled_frame(call_id: int, run_ms: float) -> bytes:
-    """FAILED, for a call whose reader lags too far behind."""
-    return frames.pack(frames.FAILED, call_id, dumps({"kind": "stalled", "run_ms": run_ms}).encode())

@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 import sys
-from threading import Condition
+from json import dumps
 from typing import Any, Callable, Generic, TypeVar
 
 from . import frames
-from .batch import Batch, Execution, Member, stalled_frame
+from .batch import Batch, Execution, Member, MemberStream
 from .call import describe_exception, unsendable_frame
-from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
+from .chunks import Chunks
 from .encode import NotJson
 from .logs import CURRENT_RUN, finish_lines
 from .signs import END, SKIP
 
 Key = TypeVar("Key")
-
-
-class MemberStream:
-    """The stream of one call. All of it happens under the lock of its batch."""
-
-    __slots__ = ("chunks", "granted_bytes", "sent_bytes", "held", "last")
-
-    def __init__(self, chunks: Chunks) -> None:
-        self.chunks = chunks
-        self.granted_bytes = INITIAL_CREDIT_BYTES
-        self.sent_bytes = 0
-        #: Frames of chunks that wait for credit.
-        self.held = bytearray()
-        #: The call's last frame, which waits for these.
-        self.last: bytes | None = None
-
-    @property
-    def has_room(self) -> bool:
-        return self.sent_bytes < self.granted_bytes
-
-    def grant(self, count_bytes: int) -> bytes:
-        """The frames that may now be sent."""
-        self.granted_bytes += count_bytes
-        end = 0
-        while end < len(self.held) and self.has_room:
-            size = frames.HEAD_BYTES + frames.HEAD.unpack_from(self.held, end)[0]
-            self.sent_bytes += size
-            end += size
-        released = bytes(self.held[:end])
-        del self.held[:end]
-        return released
-
-    def end(self, frame: bytes) -> bool:
-        """Keeps the last frame if chunks wait; False if it can be sent."""
-        if self.last is None and not self.held:
-            return False
-        self.last = self.last or frame
-        return True
 
 
 class Streams(Generic[Key]):
@@ -165,56 +127,6 @@ class Streams(Generic[Key]):
         return frames.pack(frames.END, member.call_id, frames.MILLISECONDS.pack(self._batch.run_ms))
 
 
-def stream_together(
-    batch: Batch[Key],
-    execution: Execution[Key],
-    iterator: Any,
-    enter: Callable[[Key], None],
-    leave: Callable[[Key], None],
-) -> None:
-    """Sends what a generator yields. Raises what it raises."""
-    streams = Streams(batch, execution)
-    key = execution.key
-    outbox = batch.replica.outbox
-    flow = Flow()
-    sent_bytes = 0
-    changed = Condition(batch.lock)
-    batch.on_change = changed.notify_all
-    try:
-        while streams.is_wanted:
-            streams.tag()
-            try:
-                enter(key)
-                values = next(iterator)
-            except StopIteration:
-                streams.exhaust()
-                break
-            finally:
-                leave(key)
-            sent_bytes += streams.put(values)
-            if sent_bytes >= flow.look_at_bytes:
-                outbox.look(flow, sent_bytes, sys.maxsize)
-            if streams.is_full:
-                outbox.flush()  # A reader grants nothing for chunks that it has not received.
-                with changed:
-                    while streams.is_full:
-                        changed.wait()
-    finally:
-        close_quietly(getattr(iterator, "close", None))
-
-
-def await_readers(batch: Batch[Any], execution: Execution[Any]) -> None:
-    """Waits until the readers of all calls have what is kept for them, or are gone."""
-    streams = Streams(batch, execution)
-    changed = Condition(batch.lock)
-    batch.on_change = changed.notify_all
-    batch.replica.outbox.flush()
-    with changed:
-        while not streams.is_read:
-            changed.wait()
-    batch.on_change = None
-
-
 def close_quietly(end: Callable[[], Any] | None) -> None:
     """Closes a generator; its calls are over, so what it raises is only printed."""
     if end is None:
@@ -230,3 +142,8 @@ def print_exception(error: BaseException) -> None:
         sys.stderr.write(describe_exception(error)[1])
     except Exception:  # noqa: BLE001 - the app may have put anything in the stream's place
         pass
+
+
+def stalled_frame(call_id: int, run_ms: float) -> bytes:
+    """FAILED, for a call whose reader lags too far behind."""
+    return frames.pack(frames.FAILED, call_id, dumps({"kind": "stalled", "run_ms": run_ms}).encode())

@@ -48,13 +48,19 @@ class LoopedBatch:
         self._task.add_done_callback(lambda task: self._ended(execution, task))
 
     def _ended(self, execution: Execution[None], task: asyncio.Task[None]) -> None:
+        try:
+            self._take(execution, task)
+            self._run_next()
+        except BaseException as error:  # noqa: BLE001 - a loop only logs it, and its calls would hang
+            self._replica.give_up(error)
+
+    def _take(self, execution: Execution[None], task: asyncio.Task[None]) -> None:
         if task.cancelled():  # Before its first step; if not by a cancel, then by the app.
             self._batch.raised(execution, asyncio.CancelledError())
         else:
             fault = task.exception()
             if fault:
-                self._replica.give_up(fault)
-        self._run_next()
+                raise fault
 
     async def _execute(self, execution: Execution[None]) -> None:
         batch = self._batch

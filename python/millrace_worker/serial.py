@@ -58,7 +58,8 @@ class Serial:
                     replica.send(run_here(replica, call_id, payload, self._encode, call_id, *act))
 
     def _run_batch(self, first_id: int, payload: bytes) -> None:
-        from .batch import Batch, run_together
+        from .batch import Batch
+        from .together import run_together
 
         # An execution goes by the last of its calls. After one was stopped, no later one has that call.
         batch = Batch(self._replica, first_id, payload, lambda members: members[-1].call_id)

@@ -397,7 +397,7 @@ def _without_signs(hint: Any) -> Any:
         return hint
     args = typing.get_args(hint)
     kept = tuple(each for each in args if not (isinstance(each, type) and _is_sign(each)))
-    return typing.Union[kept] if kept else Any  # pyright: ignore[reportInvalidTypeArguments] - not known before it runs
+    return typing.Union[kept] if kept else Any
 
 
 def _is_sign(kind: type) -> bool:

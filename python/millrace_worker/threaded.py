@@ -143,7 +143,7 @@ class Threads:
             self._on_end()
 
     def _run_batch(self, batch: Batch[_Live], encode: Callable[[Any], bytes]) -> None:
-        from .batch import run_together
+        from .together import run_together
 
         run_together(batch, encode, self._enter, self._leave)
         for call_id in batch.call_ids:

@@ -2,7 +2,7 @@ import { section } from "./row.ts";
 
 /** Calls that share an execution. */
 export const BATCHING = {
-  ...section("docs/batching.md: Batches", {
+  ...section("docs/batching.md: A batched function", {
     "batching.lists":
       "A batched function gets each parameter as a list, in order of arrival, and returns one.",
     "batching.schema": "The signature of a batched function is that of one call.",

@@ -4,7 +4,7 @@ import type { TestPool } from "../../support/pool.ts";
 
 const LISTS = `
 import asyncio, json, os, time
-from millrace_worker.signs import END, SKIP
+from millrace import END, SKIP
 
 def hold(note, gate):
     open(note, "w").close()
@@ -164,7 +164,7 @@ replica_concurrency = ${concurrency}
 [limits]
 max_result = "1KiB"
 max_chunk = "128KiB"
-${tables.join("").replace("[batching.strict]\n", '[batching.strict]\non_error = "fail"\n')}`;
+${tables.join("").replace("[batching.strict]\n", '[batching.strict]\non_error = "fail"\n').replace("[batching.count]\n", "[batching.count]\nmax_size = 100\n")}`;
 }
 
 /** The ways of running that a harness has: what they are called, whether the app is `async def`, its concurrency. */

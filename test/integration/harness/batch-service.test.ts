@@ -11,7 +11,7 @@ import { verifies } from "../../verifies.ts";
 
 const MAIN = `
 import os, time
-from millrace_worker.signs import END
+from millrace import END
 
 def hold(name):
     open(name, "w").close()

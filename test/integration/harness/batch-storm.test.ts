@@ -68,18 +68,14 @@ async function storm(pool: TestPool, calls: number, seed: number, deaths: boolea
   const judge = (what: string, said: string, wanted: string): void => {
     if (said !== wanted) wrong.push(`${what} ended as ${said} in place of ${wanted}`);
   };
-  const cancelSometimes = (call: StreamCall["call"]): void => {
+  /** After some turns of the event loop: before its batch leaves, while it runs, or when it is over. */
+  const cancelSometimes = async ({ call }: Pick<StreamCall, "call">): Promise<void> => {
     if (roll(1) > 0.15) return;
-    const outcome =
-      roll(1) < 0.5 ? ({ kind: "cancelled" } as const) : ({ kind: "timed_out", afterMs: 1 } as const);
-    setTimeout(
-      () => {
-        if (call.hasEnded) return;
-        cancelled += 1;
-        pool.pool.slots.abandon(call, outcome);
-      },
-      roll(1) * 8,
-    );
+    const kinds = [{ kind: "cancelled" }, { kind: "timed_out", afterMs: 1 }] as const;
+    for (let turns = roll(200); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
+    if (call.hasEnded) return;
+    cancelled += 1;
+    pool.pool.slots.abandon(call, kinds[Math.floor(roll(2))] ?? kinds[0]);
   };
   const callOne = async (n: number): Promise<void> => {
     const luck = roll(1);
@@ -94,13 +90,14 @@ async function storm(pool: TestPool, calls: number, seed: number, deaths: boolea
               ? "die"
               : "fine";
     if (roll(1) < 0.7 || deaths) {
-      const { call, ended } = pool.submit("storm", { n, way, ms: roll(1) * 2 });
-      cancelSometimes(call);
+      const made = pool.submit("storm", { n, way, ms: roll(2) });
+      const { call, ended } = made;
+      void cancelSometimes(made);
       const outcome = await ended;
       if (!call.isCancelled) judge(`call ${n} (${way})`, shown(outcome), EXPECTED[way]?.(n) ?? "");
     } else {
       const stream = new StreamCall(pool, "flow", { n, way }, true);
-      cancelSometimes(stream.call);
+      void cancelSometimes(stream);
       const outcome = await stream.end();
       const { values, end } = flowOf(n, way === "not json" ? "fine" : way);
       const isOwn = stream.values.every((value, index) => value === values[index]);

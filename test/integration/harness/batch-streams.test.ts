@@ -53,6 +53,24 @@ describe.each(WAYS)("%s", (_, isAsync, more, concurrency) => {
     },
   );
 
+  verifies(
+    "batching.slow-reader",
+    "100 callers with streams of different lengths, one of them slow",
+    async () => {
+      const lengths = Array.from({ length: 100 }, (__, index) => (index * 37) % 400);
+      const [slow, ...fast] = await together(shared(), () =>
+        lengths.map(
+          (n, index) =>
+            new StreamCall(shared(), "count", { n: index === 0 ? 2000 : n, size: SIZE }, index > 0),
+        ),
+      );
+      expect(await ends(fast)).toEqual(Array(99).fill("streamed"));
+      expect(fast.map(({ chunks }) => chunks.length)).toEqual(lengths.slice(1));
+      slow?.cancel();
+      await until("the replica is free", () => shared().ready[0]?.busy === 0);
+    },
+  );
+
   verifies("batching.stream-error", "an item that fails ends its own stream", async () => {
     const what = ["fine", "raises", "not json", "large", "end", "skip", "also"];
     const calls = await streams(

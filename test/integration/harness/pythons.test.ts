@@ -67,6 +67,16 @@ def count(n):
     for i in range(n):
         yield i
 
+def listed(n: list[int], run_id: list[str]):
+    if 3 in n:
+        raise ValueError("three")
+    return [2 * each for each in n]
+
+def listed_chunks(n: list[int]):
+    from millrace import END
+    for step in range(max(n) + 1):
+        yield [END if step >= each else step for each in n]
+
 def forked():
     pid = os.fork()
     if pid == 0:
@@ -82,6 +92,10 @@ async def later(n):
 async def count_later(n):
     for i in range(n):
         yield i
+
+async def listed_later(n: list[int]):
+    await asyncio.sleep(0)
+    return listed(n, [])
 `;
 
 const COUNTED = Array.from({ length: 20_000 }, (_, i) => `data: ${i}\n\n`).join("");
@@ -115,11 +129,12 @@ test("the check finds a package and newer grammar", () => {
 describe.each(pythons)("on Python $version", ({ command, version }) => {
   test("an app of each kind answers, forks, logs and fails as it should", async () => {
     const one = "[scaling]\nmax_replicas = 1\n";
+    const batching = "\n[batching.listed]\n[batching.listed_chunks]\n";
     const service = await testService(
       {
-        serial: { main: APP, toml: "[scaling]\nmin_replicas = 2\nmax_replicas = 2\n" },
-        threads: { main: APP, toml: `${one}replica_concurrency = 4\n` },
-        looped: { main: ASYNC, toml: `${one}replica_concurrency = 4\n` },
+        serial: { main: APP, toml: `[scaling]\nmin_replicas = 2\nmax_replicas = 2\n${batching}` },
+        threads: { main: APP, toml: `${one}replica_concurrency = 4\n${batching}` },
+        looped: { main: ASYNC, toml: `${one}replica_concurrency = 4\n${batching}[batching.listed_later]\n` },
       },
       { python: command },
     );
@@ -133,6 +148,18 @@ describe.each(pythons)("on Python $version", ({ command, version }) => {
       expect((await call("forked")).json).toMatchObject({ result: "parent" });
       const streams = app === "looped" ? ["count", "count_later"] : ["count"];
       for (const name of streams) expect((await call(name, { n: 20_000 })).text).toBe(COUNTED);
+      for (const name of app === "looped" ? ["listed", "listed_later"] : ["listed"]) {
+        const lists = await Promise.all([1, 2, 3, 4, 5].map((n) => call(name, { n })));
+        expect(lists.map(({ json }) => json.result ?? json.message)).toEqual([
+          2,
+          4,
+          "ValueError: three",
+          8,
+          10,
+        ]);
+      }
+      const chunks = await Promise.all([2, 0, 3].map((n) => call("listed_chunks", { n })));
+      expect(chunks.map(({ text }) => text.split("data: ").length - 1)).toEqual([2, 0, 3]);
       const runId = answers[0]?.json.run_id;
       await until("its line is here", () =>
         service.logs.some((line) => line.text === "said 1" && line.runId === runId),
