@@ -8,6 +8,7 @@ own between itself and the template, so that a template only ever sees keepers c
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import select
@@ -38,6 +39,8 @@ def serve(order: Order) -> None:
     reason = reason and reason[:REASON_CHARS]
     _say(home, {"ready": {**app.describe(), "pid": os.getpid(), "forks": reason is None, "reason": reason}})
     if reason is None:
+        if any(entry.takes_lists for entry in app.entries.values()):
+            importlib.import_module(".together", __package__)  # Forks inherit it: none of their calls waits for it.
         gc.collect()
         gc.freeze()  # Else the first collection in each replica would copy every page it looks at.
         _Nursery(order, app, home).run()
