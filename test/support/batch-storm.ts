@@ -170,7 +170,7 @@ export class BatchStorm {
   async #callLater(functionName: FunctionName, n: number, mode: Mode): Promise<Answer> {
     const accepted = await this.#send(`${this.#service.url(APP, functionName)}?async=true`, n, mode).answered;
     const { run_id: id } = JSON.parse(accepted.text) as { run_id: string };
-    const run = `${this.#service.url(APP, `runs/${id}`)}`;
+    const run = this.#service.url(APP, `runs/${id}`);
     if (mode === "cancel") {
       await this.#pause();
       await this.#send(`${run}/cancel`, n, mode).answered;
