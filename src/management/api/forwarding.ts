@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Catalog } from "../../apps/catalog.ts";
-import type { Clock } from "../../kit/clock.ts";
+import { type Clock, pause } from "../../kit/clock.ts";
 import { ServerResponse } from "../../kit/node-http.ts";
 import type { Tunnel } from "../../kit/websocket/tunnel.ts";
 import { answerMoved } from "../../nodes/forward/hop-head.ts";
@@ -16,6 +16,7 @@ type ForwardingParts = Others & { readonly catalog: Pick<Catalog, "has">; readon
 type Hop = Pick<ForwardParts, "request" | "response" | "upgrade" | "body">;
 
 const SERVICE_RESTART = 1012;
+const ON_ITS_WAY_MS = 100;
 const nothing = (): void => {};
 
 /** Forwards requests about apps that another node owns to that node, unchanged. */
@@ -79,6 +80,11 @@ export class ManagementForwarding {
   /** Closes the WebSockets that are forwarded. */
   close(): void {
     for (const tunnel of this.#tunnels) tunnel.close(SERVICE_RESTART, "the service restarts; connect again");
+  }
+
+  /** For an app that has moved but is not elsewhere: it is on its way, or back on this node. */
+  async pause(): Promise<void> {
+    await pause(this.#parts.clock, ON_ITS_WAY_MS);
   }
 
   async #peerOf({ projectId, appName }: AppKey, request: IncomingMessage): Promise<Peer | null> {

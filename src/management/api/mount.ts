@@ -90,8 +90,8 @@ function addRoute(app: FastifyInstance, operation: Operation, parts: Required<Mo
         } catch (error) {
           const moved = isUnsent(error, request) ? (app ?? (await appOf(operation, request))) : null;
           if (!moved || tries === MAX_TRIES) throw error;
-          // If it is not forwarded, the app is back on this node.
           if (await forward(request, reply, moved)) return reply;
+          await forwarding?.pause();
         }
       }
     },
@@ -121,7 +121,9 @@ function configOf(operation: Operation): FastifyContextConfig {
   const { access, takesForm = false, ...limits } = operation;
   const { maxBodyBytes = access === null ? undefined : MAX_BODY_BYTES } = limits;
   const { maxValues = access === null ? undefined : MAX_VALUES } = limits;
-  return { takesForm, maxBodyBytes, maxValues, keepsBytes: "appOfBody" in operation };
+  // If the app moves while they are read, they are sent to the other node.
+  const keepsBytes = "appOfBody" in operation || operation.path.includes("{app_id}");
+  return { takesForm, maxBodyBytes, maxValues, keepsBytes };
 }
 
 function laneOf(operation: Operation, request: FastifyRequest): Lane {
