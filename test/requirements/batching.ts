@@ -52,6 +52,7 @@ export const BATCHING = {
     "stepper.lag":
       "A lagging reader delays no other call; beyond `max_chunk` bytes that wait for it, its call ends.",
     "stepper.misfit": "A class that cannot be a stepper fails the deploy with a clear message.",
+    "stepper.crash": "When its process dies, each call that a stepper has ends, or uses up an attempt.",
     "stepper.drain": "When a version is replaced, its steppers finish the calls they have.",
   }),
   ...section("docs/batching.md: The helper module", {
