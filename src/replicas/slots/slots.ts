@@ -375,13 +375,17 @@ export class Slots<C extends SlotCall> {
   /** A cancelled call's code does not stop: its replica is ended after its other calls. */
   #enforceCancel(replica: SlotReplica<C>, call: C): void {
     if (!replica.calls.holds(call)) return;
-    replica.isCondemned = true;
+    const lookAgain = () => this.#clock.after(50, () => this.#enforceCancel(replica, call));
     const others = [...replica.calls.values()].filter((other) => !other.hasEnded);
+    // Its code runs for these too. It leaves them as soon as the harness gets the interpreter from code that keeps it.
+    const { batch, isStepped } = call;
+    if (others.some((other) => isStepped || (batch !== null && other.batch === batch))) return void lookAgain();
+    replica.isCondemned = true;
     // Alone in its slot, only calls that have not begun are behind it; steppers run theirs beside it.
     const isAlone = this.#scaling.replicaConcurrency === 1;
     if (!others.some((other) => !isAlone || other.isStepped)) return replica.kill();
     this.#capacity.retire(replica);
-    this.#clock.after(50, () => this.#enforceCancel(replica, call));
+    lookAgain();
   }
 
   /** Every few milliseconds while there are calls: finds calls that have waited, run or blocked too long. */
