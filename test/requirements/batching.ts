@@ -12,6 +12,7 @@ export const BATCHING = {
   ...section("docs/batching.md: When a batch leaves", {
     "batching.idle": "A call that finds an idle replica does not wait for others.",
     "batching.alone": "A caller who calls one call after the other never waits for others.",
+    "batching.wait-bound": "A call that could leave waits for others for `max_wait` at most.",
     "batching.untuned":
       "Without settings, batches serve at least 95 % of the calls that the best fixed size and wait serve.",
     "batching.dispatch":

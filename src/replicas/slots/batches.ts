@@ -138,12 +138,11 @@ export class Batches<C extends SlotCall> {
     return group;
   }
 
-  /** A call waits no longer. Returns whether its group has no other. */
-  leave(call: C, group: Group<C>): boolean {
+  /** A call waits no longer. */
+  leave(call: C, group: Group<C>): void {
     group.remove(call);
     if (group.calls.length > 0) this.#more[group.lane] -= 1;
     else this.#forget(group);
-    return group.calls.length === 0;
   }
 
   /** Whether a group leaves, if a slot is free. */
@@ -176,8 +175,8 @@ export class Batches<C extends SlotCall> {
   }
 
   /**
-   * Takes the calls with which a group leaves, and fills up with those of the same key in other places. The group may
-   * keep some; `emptied` are the groups whose places are not needed any more.
+   * Takes the calls with which a group leaves, and fills up with those of the same key in other places, `others`. Each of
+   * these groups may keep some.
    */
   take(group: Group<C>, { size, reason }: Leaving, now: number) {
     const { lane, key, rules } = group;
@@ -185,20 +184,20 @@ export class Batches<C extends SlotCall> {
     const most = reason === "deadline" ? size : Math.max(size, rules.maxSize);
     const calls = this.#takeFrom(group, size, rules.maxSize);
     let weight = sizesOf(calls);
-    const emptied: Group<C>[] = [];
-    const others = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
-    for (const other of others) {
+    const others: Group<C>[] = [];
+    const candidates = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
+    for (const other of candidates) {
       const [first] = other.calls;
       if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
       const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length);
       weight += sizesOf(joined);
       calls.push(...joined);
-      if (other.calls.length === 0) emptied.push(other);
+      others.push(other);
     }
     const batch = new Batch(group, calls.length, weight, reason, now);
     for (const call of calls) call.batch = batch;
     group.rhythm.left(calls.length);
-    return { calls, batch, emptied };
+    return { calls, batch, others };
   }
 
   #takeFrom(group: Group<C>, maxSize: number, maxCalls: number): C[] {

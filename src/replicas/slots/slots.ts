@@ -271,7 +271,9 @@ export class Slots<C extends SlotCall> {
   /** Its replica ended during a batch. It is not known whose fault that was: the calls run one by one. */
   #hasToRunAlone(call: C, { kind }: Outcome): boolean {
     const wasTogether = call.batch !== null && call.batch.size > 1;
-    const isAlone = kind === "died" && wasTogether && call.mayRunAgain && !this.isClosing;
+    // The backlog goes back to the store.
+    const mayWait = !this.isClosing || call.lane === "backlog";
+    const isAlone = kind === "died" && wasTogether && call.mayRunAgain && mayWait;
     if (isAlone) call.isAlone = true;
     return isAlone;
   }
@@ -379,7 +381,8 @@ export class Slots<C extends SlotCall> {
     const others = [...replica.calls.values()].filter((other) => !other.hasEnded);
     // Its code runs for these too. It leaves them as soon as the harness gets the interpreter from code that keeps it.
     const { batch, isStepped } = call;
-    if (others.some((other) => isStepped || (batch !== null && other.batch === batch))) return void lookAgain();
+    if (others.some((other) => isStepped || (batch !== null && other.batch === batch)))
+      return void lookAgain();
     replica.isCondemned = true;
     // Alone in its slot, only calls that have not begun are behind it; steppers run theirs beside it.
     const isAlone = this.#scaling.replicaConcurrency === 1;

@@ -71,9 +71,12 @@ export class Waiting<C extends SlotCall> {
     const rules = this.#batches?.rulesOf(call);
     call.isStepped = rules?.stepper != null;
     if (call.isStepped) return this.#lanesOf(call).push(call);
+    if (!rules || !this.#batches) return this.#lanes.push(call);
     // Null if the call joins others, which have a place.
-    const place = rules && this.#batches ? this.#batches.join(call, rules, now, this.#freedAt) : call;
-    if (place) this.#lanes.push(place);
+    const group = call.isAlone
+      ? this.#batches.return(call, rules)
+      : this.#batches.join(call, rules, now, this.#freedAt);
+    if (group) this.#lanes.push(group);
   }
 
   /** Takes the call whose turn it is, where there are no batches. */
@@ -100,17 +103,25 @@ export class Waiting<C extends SlotCall> {
     });
     if (!place) return waitMs;
     if (!(place instanceof Group) || !batches) return { calls: [place as C], batch: null };
-    const { calls, batch, emptied } = batches.take(place, leaving, moment.now);
+    const { calls, batch, others } = batches.take(place, leaving, moment.now);
     if (place.calls.length > 0) this.#lanes.putBack([place]);
-    for (const each of emptied) this.#lanes.remove(each);
+    for (const each of others) this.#replace(each);
     return { calls, batch };
   }
 
   remove(call: C): void {
     if (call.isStepped) return void this.#lanesOf(call).remove(call);
     const group = call.group as Group<C> | null;
-    if (!group) this.#lanes.remove(call);
-    else if (this.#batches?.leave(call, group)) this.#lanes.remove(group);
+    if (!group) return void this.#lanes.remove(call);
+    const wasFirst = call === group.calls[0];
+    this.#batches?.leave(call, group);
+    if (wasFirst) this.#replace(group);
+  }
+
+  /** The first call of a group has left: its place is now that of the next one, if there is one. */
+  #replace(group: Group<C>): void {
+    this.#lanes.remove(group);
+    if (group.calls.length > 0) this.#lanes.putBack([group]);
   }
 
   /** Puts calls that came back into their old places again. */
