@@ -113,8 +113,7 @@ export class Batches<C extends SlotCall> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
-    const groups = this.#groupsOf(call.lane, name);
-    const last = groups.at(-1);
+    const last = this.#groupsOf(call.lane, name).at(-1);
     const group = last?.hasRoomFor(size, rules.maxSize)
       ? last
       : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
@@ -123,7 +122,7 @@ export class Batches<C extends SlotCall> {
     group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
     rhythm.came(now, freedAt, group.calls.length);
     if (group === last) this.#more[call.lane] += 1;
-    else groups.push(group);
+    else this.#remember(group);
     return group === last ? null : group;
   }
 
@@ -134,7 +133,7 @@ export class Batches<C extends SlotCall> {
     const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
     group.add(call, size);
     group.isClosed = true;
-    if (!call.isAlone) this.#groupsOf(call.lane, name).unshift(group);
+    if (!call.isAlone) this.#remember(group, true);
     return group;
   }
 
@@ -220,18 +219,21 @@ export class Batches<C extends SlotCall> {
     trend.add(batch.weight, now - batch.handedAt);
   }
 
-  #groupsOf(lane: Lane, name: string): Group<C>[] {
-    const groups = this.#groups.get(lane + name) ?? [];
-    this.#groups.set(lane + name, groups);
-    return groups;
+  /** To be changed by `#remember` and `#forget` alone: there may be any number of keys, so none without calls is kept. */
+  #groupsOf(lane: Lane, name: string): readonly Group<C>[] {
+    return this.#groups.get(lane + name) ?? [];
+  }
+
+  #remember(group: Group<C>, isFirst = false): void {
+    const others = this.#groupsOf(group.lane, group.key);
+    this.#groups.set(group.lane + group.key, isFirst ? [group, ...others] : [...others, group]);
   }
 
   #forget(group: Group<C>): void {
     group.isClosed = true;
-    const name = group.lane + group.key;
-    const others = (this.#groups.get(name) ?? []).filter((other) => other !== group);
-    if (others.length > 0) this.#groups.set(name, others);
-    else this.#groups.delete(name);
+    const others = this.#groupsOf(group.lane, group.key).filter((other) => other !== group);
+    if (others.length > 0) this.#groups.set(group.lane + group.key, others);
+    else this.#groups.delete(group.lane + group.key);
   }
 
   #rhythmOf(name: string): Rhythm {

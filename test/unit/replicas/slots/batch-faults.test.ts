@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { retainedBytes } from "../../../support/retained-bytes.ts";
 import { verifies } from "../../../verifies.ts";
 import { BatchWorld } from "./batch-world.ts";
 
@@ -87,4 +88,21 @@ verifies("batching.crash", "a call that has to run alone does so in another vers
     for (const call of heir.executions[at]!.calls) heir.replicas[0]!.finish(call);
   expect(heir.executions.map(({ calls }) => calls.length)).toEqual([1, 1, 1, 1]);
   expect(calls.filter(({ outcome }) => outcome?.kind === "returned")).toHaveLength(2);
+});
+
+test("values of a key are forgotten with their calls", () => {
+  const world = new BatchWorld({ run: { key: "text" } });
+  world.replicas[0]!.takesMs = () => 1;
+  let sent = 0;
+  const serve = (calls: number): void => {
+    for (const end = sent + calls; sent < end; sent++) {
+      world.submit({ fields: { text: `${sent}`.padEnd(200, "x") } });
+      world.clock.advance(1);
+      world.executions.length = 0;
+    }
+  };
+  serve(2_000);
+  const before = retainedBytes();
+  serve(20_000);
+  expect((retainedBytes() - before) / 20_000).toBeLessThan(100);
 });
