@@ -21,6 +21,9 @@ export class Group<C extends SlotCall> {
   size = 0;
   /** No call may join it any more. */
   isClosed = false;
+  /** Since when it could have left, in a span in which there always was a free slot. */
+  couldLeaveAt = 0;
+  freeSpan = -1;
 
   constructor(lane: Lane, functionName: string, key: string, rhythm: Rhythm, rules: BatchingConfig) {
     this.lane = lane;
@@ -67,6 +70,7 @@ export class Group<C extends SlotCall> {
     const taken = this.calls.splice(0, count);
     this.size -= size;
     for (const call of taken) call.group = null;
+    this.freeSpan = -1;
     return taken;
   }
 }
@@ -76,6 +80,8 @@ export type Moment = {
   readonly now: number;
   /** When a slot last became free. */
   readonly freedAt: number;
+  /** Counts the spans between moments without a free slot. */
+  readonly freeSpan: number;
   readonly limitMs: number;
   readonly isDraining: boolean;
 };
@@ -145,10 +151,11 @@ export class Batches<C extends SlotCall> {
   }
 
   /** Whether a group leaves, if a slot is free. */
-  decide(group: Group<C>, { now, freedAt, limitMs, isDraining }: Moment): Release {
+  decide(group: Group<C>, { now, freedAt, freeSpan, limitMs, isDraining }: Moment): Release {
     const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
     const { maxWaitSeconds, targetLatencySeconds } = rules;
-    const couldLeaveAt = Math.max(freedAt, enqueuedAt);
+    if (group.freeSpan !== freeSpan) group.couldLeaveAt = Math.max(freedAt, enqueuedAt);
+    group.freeSpan = freeSpan;
     return release(
       {
         calls: calls.length,
@@ -156,8 +163,8 @@ export class Batches<C extends SlotCall> {
         isFull: isClosed,
         oldestMs: now - enqueuedAt,
         lullMs: now - Math.max(freedAt, rhythm.lastMs),
-        freeMs: now - couldLeaveAt,
-        restMs: couldLeaveAt - freedAt,
+        freeMs: now - group.couldLeaveAt,
+        restMs: Math.max(freedAt, enqueuedAt) - freedAt,
         isDraining,
       },
       {

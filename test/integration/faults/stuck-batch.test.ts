@@ -54,7 +54,7 @@ for (const [how, toml, leaves] of [
       );
       const busy = pool.submit("busy", {});
       await until("the replica is busy", () => pool.has("busy"));
-      const [{ pid }] = pool.ready as [{ pid: number }];
+      const pid = pool.ready[0]?.pid ?? 0;
       const said = leaves === "say" ? pool.submit("say", {}) : null;
       if (said) await until("its stepper has a call", () => pool.has("added"));
       const calls = [1, 2, 3].map((n) => pool.submit("hold", { n }));
