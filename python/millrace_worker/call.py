@@ -153,7 +153,22 @@ def run_here(
     finally:
         CURRENT_RUN.set("")
         finish_lines(run_id)
-    return result_frame(call_id, value, run_ms, encode, replica.order.max_result_bytes)
+    return last_frame(call_id, run_id, value, run_ms, encode, replica.order.max_result_bytes)
+
+
+def last_frame(
+    call_id: int, run_id: RunId, value: Any, run_ms: float, encode: Callable[[Any], bytes], limit: int
+) -> bytes:
+    """The frame of a value that the function has returned; or of what the code raises that converts it."""
+    try:
+        return result_frame(call_id, value, run_ms, encode, limit)
+    except BaseException as error:  # noqa: BLE001 - a conversion such as model_dump is the user's code too
+        before = CURRENT_RUN.set(run_id)
+        try:
+            return raised_frame(call_id, error, run_ms)
+        finally:
+            CURRENT_RUN.reset(before)
+            finish_lines(run_id)
 
 
 def _stream(

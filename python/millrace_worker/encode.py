@@ -32,6 +32,9 @@ def make_encoder() -> Callable[[Any], bytes]:
             write = _make_writer()
             why = _find_fault(value, "result", []) or "the result cannot be written as JSON: %s" % error
             raise NotJson(why) from None
+        except BaseException:  # Of the code that converts a value: for the same reason, and the writer would keep it.
+            write = _make_writer()
+            raise
 
     return encode
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import frames
 from .bind import Entry
-from .call import Replica, close, is_iterator, prepare, raised_frame, result_frame, since, unsendable_frame
+from .call import Replica, close, is_iterator, last_frame, prepare, raised_frame, since, unsendable_frame
 from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder
 from .logs import CURRENT_RUN, finish_lines
@@ -192,7 +192,7 @@ class Looped:
         finally:
             finish_lines(run_id)
         run_ms = since(started)
-        return result_frame(call_id, value, run_ms, self._encode, self._replica.order.max_result_bytes)
+        return last_frame(call_id, run_id, value, run_ms, self._encode, self._replica.order.max_result_bytes)
 
     async def _stream(self, call_id: int, stream: AsyncIterator[Any], started: float) -> bytes:
         credit = self._credits[call_id] = _AsyncCredit()

@@ -393,6 +393,10 @@ class Stepper:
                 self._drop(call)
                 self._finish(call, unsendable_frame(call.id, error, since(call.started)), out)
                 continue
+            except BaseException as error:  # noqa: BLE001 - of the code that converts a value of the user's
+                self._drop(call)
+                self._failed.append((call, error))
+                continue
             is_empty = False
             left_bytes = call.left_bytes - size
             if left_bytes > 0:

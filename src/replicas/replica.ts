@@ -346,9 +346,12 @@ export function functionReplicas(
             const isUnread = (call: Call) =>
               call === unread || (call.batch !== null && call.batch === unread?.batch);
             // Calls begin in order, and a result is sent before the next call begins: only these can have begun. From
-            // another machine, results may have been lost, so any call can have begun. Batches are not handed ahead.
-            const mayHaveBegun = (call: Call, place: number) =>
-              isRemote || ((place < scaling.replicaConcurrency || call.batch !== null) && !isUnread(call));
+            // another machine, results may have been lost, so any call can have begun. Batches are not handed ahead, and
+            // a stepper begins its calls at once, beside all others.
+            let place = 0;
+            const isInSlot = (call: Call) =>
+              call.isStepped || call.batch !== null || place++ < scaling.replicaConcurrency;
+            const mayHaveBegun = (call: Call) => isRemote || (isInSlot(call) && !isUnread(call));
             const begun = lost.filter(mayHaveBegun);
             const waiting = lost.filter((call) => !begun.includes(call));
             for (const call of waiting) call.wireId = 0;

@@ -12,6 +12,7 @@ export const BATCHING = {
   ...section("docs/batching.md: When a batch leaves", {
     "batching.idle": "A call that finds an idle replica does not wait for others.",
     "batching.alone": "A caller who calls one call after the other never waits for others.",
+    "batching.wait-bound": "A call that could leave waits for others for `max_wait` at most.",
     "batching.untuned":
       "Without settings, batches serve at least 95 % of the calls that the best fixed size and wait serve.",
     "batching.dispatch":
@@ -52,6 +53,7 @@ export const BATCHING = {
     "stepper.lag":
       "A lagging reader delays no other call; beyond `max_chunk` bytes that wait for it, its call ends.",
     "stepper.misfit": "A class that cannot be a stepper fails the deploy with a clear message.",
+    "stepper.crash": "When its process dies, each call that a stepper has ends, or uses up an attempt.",
     "stepper.drain": "When a version is replaced, its steppers finish the calls they have.",
   }),
   ...section("docs/batching.md: The helper module", {

@@ -21,6 +21,9 @@ export class Group<C extends SlotCall> {
   size = 0;
   /** No call may join it any more. */
   isClosed = false;
+  /** Since when it could have left, in a span in which there always was a free slot. */
+  couldLeaveAt = 0;
+  freeSpan = -1;
 
   constructor(lane: Lane, functionName: string, key: string, rhythm: Rhythm, rules: BatchingConfig) {
     this.lane = lane;
@@ -67,6 +70,7 @@ export class Group<C extends SlotCall> {
     const taken = this.calls.splice(0, count);
     this.size -= size;
     for (const call of taken) call.group = null;
+    this.freeSpan = -1;
     return taken;
   }
 }
@@ -76,6 +80,8 @@ export type Moment = {
   readonly now: number;
   /** When a slot last became free. */
   readonly freedAt: number;
+  /** Counts the spans between moments without a free slot. */
+  readonly freeSpan: number;
   readonly limitMs: number;
   readonly isDraining: boolean;
 };
@@ -113,8 +119,7 @@ export class Batches<C extends SlotCall> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
-    const groups = this.#groupsOf(call.lane, name);
-    const last = groups.at(-1);
+    const last = this.#groupsOf(call.lane, name).at(-1);
     const group = last?.hasRoomFor(size, rules.maxSize)
       ? last
       : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
@@ -123,7 +128,7 @@ export class Batches<C extends SlotCall> {
     group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
     rhythm.came(now, freedAt, group.calls.length);
     if (group === last) this.#more[call.lane] += 1;
-    else groups.push(group);
+    else this.#remember(group);
     return group === last ? null : group;
   }
 
@@ -134,23 +139,23 @@ export class Batches<C extends SlotCall> {
     const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
     group.add(call, size);
     group.isClosed = true;
-    if (!call.isAlone) this.#groupsOf(call.lane, name).unshift(group);
+    if (!call.isAlone) this.#remember(group, true);
     return group;
   }
 
-  /** A call waits no longer. Returns whether its group has no other. */
-  leave(call: C, group: Group<C>): boolean {
+  /** A call waits no longer. */
+  leave(call: C, group: Group<C>): void {
     group.remove(call);
     if (group.calls.length > 0) this.#more[group.lane] -= 1;
     else this.#forget(group);
-    return group.calls.length === 0;
   }
 
   /** Whether a group leaves, if a slot is free. */
-  decide(group: Group<C>, { now, freedAt, limitMs, isDraining }: Moment): Release {
+  decide(group: Group<C>, { now, freedAt, freeSpan, limitMs, isDraining }: Moment): Release {
     const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
     const { maxWaitSeconds, targetLatencySeconds } = rules;
-    const couldLeaveAt = Math.max(freedAt, enqueuedAt);
+    if (group.freeSpan !== freeSpan) group.couldLeaveAt = Math.max(freedAt, enqueuedAt);
+    group.freeSpan = freeSpan;
     return release(
       {
         calls: calls.length,
@@ -158,8 +163,8 @@ export class Batches<C extends SlotCall> {
         isFull: isClosed,
         oldestMs: now - enqueuedAt,
         lullMs: now - Math.max(freedAt, rhythm.lastMs),
-        freeMs: now - couldLeaveAt,
-        restMs: couldLeaveAt - freedAt,
+        freeMs: now - group.couldLeaveAt,
+        restMs: Math.max(freedAt, enqueuedAt) - freedAt,
         isDraining,
       },
       {
@@ -176,8 +181,8 @@ export class Batches<C extends SlotCall> {
   }
 
   /**
-   * Takes the calls with which a group leaves, and fills up with those of the same key in other places. The group may
-   * keep some; `emptied` are the groups whose places are not needed any more.
+   * Takes the calls with which a group leaves, and fills up with those of the same key in other places, `others`. Each of
+   * these groups may keep some.
    */
   take(group: Group<C>, { size, reason }: Leaving, now: number) {
     const { lane, key, rules } = group;
@@ -185,20 +190,20 @@ export class Batches<C extends SlotCall> {
     const most = reason === "deadline" ? size : Math.max(size, rules.maxSize);
     const calls = this.#takeFrom(group, size, rules.maxSize);
     let weight = sizesOf(calls);
-    const emptied: Group<C>[] = [];
-    const others = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
-    for (const other of others) {
+    const others: Group<C>[] = [];
+    const candidates = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
+    for (const other of candidates) {
       const [first] = other.calls;
       if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
       const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length);
       weight += sizesOf(joined);
       calls.push(...joined);
-      if (other.calls.length === 0) emptied.push(other);
+      others.push(other);
     }
     const batch = new Batch(group, calls.length, weight, reason, now);
     for (const call of calls) call.batch = batch;
     group.rhythm.left(calls.length);
-    return { calls, batch, emptied };
+    return { calls, batch, others };
   }
 
   #takeFrom(group: Group<C>, maxSize: number, maxCalls: number): C[] {
@@ -221,18 +226,21 @@ export class Batches<C extends SlotCall> {
     trend.add(batch.weight, now - batch.handedAt);
   }
 
-  #groupsOf(lane: Lane, name: string): Group<C>[] {
-    const groups = this.#groups.get(lane + name) ?? [];
-    this.#groups.set(lane + name, groups);
-    return groups;
+  /** To be changed by `#remember` and `#forget` alone: there may be any number of keys, so none without calls is kept. */
+  #groupsOf(lane: Lane, name: string): readonly Group<C>[] {
+    return this.#groups.get(lane + name) ?? [];
+  }
+
+  #remember(group: Group<C>, isFirst = false): void {
+    const others = this.#groupsOf(group.lane, group.key);
+    this.#groups.set(group.lane + group.key, isFirst ? [group, ...others] : [...others, group]);
   }
 
   #forget(group: Group<C>): void {
     group.isClosed = true;
-    const name = group.lane + group.key;
-    const others = (this.#groups.get(name) ?? []).filter((other) => other !== group);
-    if (others.length > 0) this.#groups.set(name, others);
-    else this.#groups.delete(name);
+    const others = this.#groupsOf(group.lane, group.key).filter((other) => other !== group);
+    if (others.length > 0) this.#groups.set(group.lane + group.key, others);
+    else this.#groups.delete(group.lane + group.key);
   }
 
   #rhythmOf(name: string): Rhythm {

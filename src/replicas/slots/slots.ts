@@ -213,7 +213,7 @@ export class Slots<C extends SlotCall> {
     const moment = { now, limitMs, isDraining: this.#isDraining };
     while (this.#waiting.places > 0) {
       const replica = this.#free();
-      if (!replica) return;
+      if (!replica) return this.#waiting.noteBusy();
       const departure = this.#waiting.depart(moment);
       if (typeof departure === "number") {
         this.#groupTimer = this.#clock.after(Math.max(1, departure), () => this.handOver());
@@ -271,7 +271,9 @@ export class Slots<C extends SlotCall> {
   /** Its replica ended during a batch. It is not known whose fault that was: the calls run one by one. */
   #hasToRunAlone(call: C, { kind }: Outcome): boolean {
     const wasTogether = call.batch !== null && call.batch.size > 1;
-    const isAlone = kind === "died" && wasTogether && call.mayRunAgain && !this.isClosing;
+    // The backlog goes back to the store.
+    const mayWait = !this.isClosing || call.lane === "backlog";
+    const isAlone = kind === "died" && wasTogether && call.mayRunAgain && mayWait;
     if (isAlone) call.isAlone = true;
     return isAlone;
   }
@@ -375,13 +377,18 @@ export class Slots<C extends SlotCall> {
   /** A cancelled call's code does not stop: its replica is ended after its other calls. */
   #enforceCancel(replica: SlotReplica<C>, call: C): void {
     if (!replica.calls.holds(call)) return;
-    replica.isCondemned = true;
+    const lookAgain = () => this.#clock.after(50, () => this.#enforceCancel(replica, call));
     const others = [...replica.calls.values()].filter((other) => !other.hasEnded);
+    // Its code runs for these too. It leaves them as soon as the harness gets the interpreter from code that keeps it.
+    const { batch, isStepped } = call;
+    if (others.some((other) => isStepped || (batch !== null && other.batch === batch)))
+      return void lookAgain();
+    replica.isCondemned = true;
     // Alone in its slot, only calls that have not begun are behind it; steppers run theirs beside it.
     const isAlone = this.#scaling.replicaConcurrency === 1;
     if (!others.some((other) => !isAlone || other.isStepped)) return replica.kill();
     this.#capacity.retire(replica);
-    this.#clock.after(50, () => this.#enforceCancel(replica, call));
+    lookAgain();
   }
 
   /** Every few milliseconds while there are calls: finds calls that have waited, run or blocked too long. */

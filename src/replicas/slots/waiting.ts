@@ -19,6 +19,7 @@ export class Waiting<C extends SlotCall> {
   readonly #stepped = new Map<string, Lanes<C>>();
   /** When a slot last became free; only known where there are batches. */
   #freedAt = Number.NEGATIVE_INFINITY;
+  #freeSpan = 0;
 
   constructor(batching: Readonly<Record<string, BatchingConfig>>) {
     this.#batches = Object.keys(batching).length > 0 ? new Batches(batching) : null;
@@ -71,9 +72,12 @@ export class Waiting<C extends SlotCall> {
     const rules = this.#batches?.rulesOf(call);
     call.isStepped = rules?.stepper != null;
     if (call.isStepped) return this.#lanesOf(call).push(call);
+    if (!rules || !this.#batches) return this.#lanes.push(call);
     // Null if the call joins others, which have a place.
-    const place = rules && this.#batches ? this.#batches.join(call, rules, now, this.#freedAt) : call;
-    if (place) this.#lanes.push(place);
+    const group = call.isAlone
+      ? this.#batches.return(call, rules)
+      : this.#batches.join(call, rules, now, this.#freedAt);
+    if (group) this.#lanes.push(group);
   }
 
   /** Takes the call whose turn it is, where there are no batches. */
@@ -87,30 +91,43 @@ export class Waiting<C extends SlotCall> {
   }
 
   /** Takes what leaves next; or says in how many milliseconds to ask again, if all of it waits for more calls. */
-  depart(moment: Omit<Moment, "freedAt">): Departure<C> | number {
+  depart(moment: Omit<Moment, "freedAt" | "freeSpan">): Departure<C> | number {
     const batches = this.#batches;
     let waitMs = Number.POSITIVE_INFINITY;
     let leaving: Leaving = { leaves: true, size: 0, reason: "full" };
     const place = this.#lanes.shiftFirst((each) => {
       if (!(each instanceof Group) || !batches) return true;
-      const decision = batches.decide(each, { ...moment, freedAt: this.#freedAt });
+      const decision = batches.decide(each, { ...moment, freedAt: this.#freedAt, freeSpan: this.#freeSpan });
       if (decision.leaves) leaving = decision;
       else waitMs = Math.min(waitMs, decision.waitMs);
       return decision.leaves;
     });
     if (!place) return waitMs;
     if (!(place instanceof Group) || !batches) return { calls: [place as C], batch: null };
-    const { calls, batch, emptied } = batches.take(place, leaving, moment.now);
+    const { calls, batch, others } = batches.take(place, leaving, moment.now);
     if (place.calls.length > 0) this.#lanes.putBack([place]);
-    for (const each of emptied) this.#lanes.remove(each);
+    for (const each of others) this.#replace(each);
     return { calls, batch };
+  }
+
+  /** No slot is free. */
+  noteBusy(): void {
+    this.#freeSpan += 1;
   }
 
   remove(call: C): void {
     if (call.isStepped) return void this.#lanesOf(call).remove(call);
     const group = call.group as Group<C> | null;
-    if (!group) this.#lanes.remove(call);
-    else if (this.#batches?.leave(call, group)) this.#lanes.remove(group);
+    if (!group) return void this.#lanes.remove(call);
+    const wasFirst = call === group.calls[0];
+    this.#batches?.leave(call, group);
+    if (wasFirst) this.#replace(group);
+  }
+
+  /** The first call of a group has left: its place is now that of the next one, if there is one. */
+  #replace(group: Group<C>): void {
+    this.#lanes.remove(group);
+    if (group.calls.length > 0) this.#lanes.putBack([group]);
   }
 
   /** Puts calls that came back into their old places again. */
@@ -136,8 +153,8 @@ export class Waiting<C extends SlotCall> {
   }
 
   /** A replica holds a call no more; `isUsual`: its function was run once, and returned. */
-  noteOver({ batch }: C, isUsual: boolean, now: number): void {
-    this.#freedAt = now;
+  noteOver({ batch, isStepped }: C, isUsual: boolean, now: number): void {
+    if (!isStepped) this.#freedAt = now;
     if (batch) this.#batches?.over(batch, isUsual, now);
   }
 

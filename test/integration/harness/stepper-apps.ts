@@ -47,12 +47,18 @@ class Decoder:
                 value = LookupError("its own")
             if value == "unsendable":
                 value = {1, 2}
+            if value == "strange":
+                value = Strange()
             if value == "huge":
                 value = "x" * 5_000_000
             made[id] = value
             if value is millrace.END or isinstance(value, Exception):
                 del self.calls[id]
         return made
+
+class Strange:
+    def model_dump(self, mode):
+        raise LookupError("while it is encoded")
 
 class Flood:
     """Heeds no reader."""

@@ -80,12 +80,13 @@ describe.each([
       expect(await own.end()).toMatchObject({ kind: "raised", message: "LookupError: its own" });
       expect(own.values).toEqual(["text first"]);
       expect(isRemoved(shared(), own)).toBe(false);
-      for (const [value, code] of [
-        ["unsendable", "result_not_json"],
-        ["huge", "result_too_large"],
-      ]) {
+      for (const [value, outcome] of [
+        ["unsendable", { kind: "unsendable", code: "result_not_json" }],
+        ["huge", { kind: "unsendable", code: "result_too_large" }],
+        ["strange", { kind: "raised", message: "LookupError: while it is encoded" }],
+      ] as const) {
         const unsendable = say([value]);
-        expect(await unsendable.end()).toMatchObject({ kind: "unsendable", code });
+        expect(await unsendable.end()).toMatchObject(outcome);
         await until("it is removed", () => isRemoved(shared(), unsendable));
       }
       writeFileSync(gate, "");

@@ -125,8 +125,8 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
   headSince = 0;
   isCondemned = false;
   readonly isWorn = false;
-  /** Milliseconds that an execution of so many calls takes; null: until a test ends it. */
-  takesMs: ((calls: number) => number) | null = null;
+  /** Milliseconds that an execution of so many calls of a function takes; null: until a test ends it. */
+  takesMs: ((calls: number, functionName: string) => number) | null = null;
   readonly #world: BatchWorld;
 
   constructor(world: BatchWorld) {
@@ -156,7 +156,7 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
     }
     this.#world.executions.push({ calls, reason: calls[0]?.batch?.reason ?? null });
     if (this.takesMs)
-      this.#world.clock.after(this.takesMs(calls.length), () => {
+      this.#world.clock.after(this.takesMs(calls.length, calls[0]?.functionName ?? ""), () => {
         for (const call of calls) this.finish(call);
       });
   }
