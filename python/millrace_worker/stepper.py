@@ -16,13 +16,13 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 from . import frames
-from .call import Replica, describe_exception, prepare, raised_frame, since, unsendable_frame
+from .batch_streams import print_exception
+from .call import Replica, prepare, raised_frame, since, unsendable_frame
 from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder, to_utf8
-from .frames import STEPPER_CALLS
 from .logs import CURRENT_RUN, finish_lines
 from .signs import END, SKIP
-from .stepped import SteppedEntry
+from .stepped import SteppedEntry, read_capacity
 
 #: A stepper that returns nothing is asked again after this pause, unless its step took longer than the second: it may
 #: work without having anything to send, but must not use a processor for nothing.
@@ -112,6 +112,9 @@ class Stepper:
         self._capacity = 0
         self._failure: BaseException | None = None
         self._ready = threading.Event()
+        #: The app's method that runs, and since when.
+        self._inside = ""
+        self._inside_since = 0.0
         self._flow = Flow()
         self._flow_bytes = 0
         self._has_warned = False
@@ -154,6 +157,9 @@ class Stepper:
             self._drop(call)
             self._outbox.send(self._end(call, frames.pack(frames.CANCELLED, call_id)))
             self._tell()
+            is_stuck = self._is_stuck(call)
+        if is_stuck:
+            self._give_up("has not returned from %s() for as long as a run may take" % self._inside)
         return True
 
     def grant(self, call_id: int, count_bytes: int) -> bool:
@@ -196,6 +202,15 @@ class Stepper:
         if call.behind is not None:
             self._paused.discard(call.run_id)
             self._paused_shown = None
+
+    def _is_stuck(self, call: _Call) -> bool:
+        """A call has ended that the app never got, since one of its methods runs for longer than any call may. Nothing
+        else stops it, and all later calls would wait in vain.
+        """
+        if not (self._inside and call.payload):
+            return False
+        limit_ms = frames.split_call(call.payload)[1].limit_ms
+        return bool(limit_ms) and since(self._inside_since) >= limit_ms
 
     def _finish(self, call: _Call, frame: bytes, out: list[bytes]) -> None:
         """Sends the last frame of a call, or lets it wait behind the chunks that wait."""
@@ -241,7 +256,7 @@ class Stepper:
     def _construct(self) -> None:
         try:
             app = self._entry.kind()
-            self._capacity = _read_capacity(app, self._entry)
+            self._capacity = read_capacity(app, self._entry)
         finally:
             finish_lines("")
         self._app = app
@@ -261,13 +276,19 @@ class Stepper:
         if self._open:
             self._step()
 
+    def _enter(self, method: str) -> None:
+        self._inside_since = perf_counter()
+        self._inside = method
+
     def _remove(self, run_id: str) -> None:
         CURRENT_RUN.set(run_id)
+        self._enter("remove")
         try:
             self._app.remove(run_id)
         except BaseException as error:  # noqa: BLE001 - its call has ended already
-            sys.stderr.write(describe_exception(error)[1])
+            print_exception(error)
         finally:
+            self._inside = ""
             CURRENT_RUN.set("")
             finish_lines(run_id)
         self._leave_forks()
@@ -283,12 +304,14 @@ class Stepper:
             self._refuse(call, frames.pack(frames.FAILED, call.id, fault))
             return
         CURRENT_RUN.set(run_id)
+        self._enter("add")
         try:
             self._entry.add(self._app, call.run_id, arguments)
         except BaseException as error:  # noqa: BLE001 - whatever the app's code raises is the call's outcome
             self._fail(call, error)
             return
         finally:
+            self._inside = ""
             CURRENT_RUN.set("")
             finish_lines(run_id)
         self._leave_forks()
@@ -325,6 +348,8 @@ class Stepper:
         started = perf_counter()
         failure: BaseException | None = None
         made: Any = None
+        self._inside_since = started
+        self._inside = "step"
         try:
             made = self._app.step(paused)
             if not isinstance(made, dict):
@@ -332,6 +357,7 @@ class Stepper:
                 failure = TypeError("%s.step() returned %s, not a dict of ids and chunks" % (kind, type(made).__name__))
         except BaseException as error:  # noqa: BLE001 - whatever the app's code raises is the outcome of its calls
             failure = error
+        self._inside = ""
         self._leave_forks()
         if failure is not None:
             self._fail_all(failure)
@@ -393,6 +419,10 @@ class Stepper:
                 self._drop(call)
                 self._finish(call, unsendable_frame(call.id, error, since(call.started)), out)
                 continue
+            except BaseException as error:  # noqa: BLE001 - of the code that converts a value of the app's
+                self._drop(call)
+                self._failed.append((call, error))
+                continue
             is_empty = False
             left_bytes = call.left_bytes - size
             if left_bytes > 0:
@@ -435,7 +465,10 @@ class Stepper:
             text = (
                 "[millrace] %s.step() returned a chunk for %.100r, which it does not have: ignored, as all further ones"
             )
-            print(text % (kind, run_id), file=sys.stderr, flush=True)
+            try:
+                print(text % (kind, run_id), file=sys.stderr, flush=True)
+            except Exception:  # noqa: BLE001 - the app may have closed the stream; a key's repr is the app's code too
+                pass
 
     def _fail_all(self, error: BaseException) -> None:
         """Ends the calls that the app has. The app's object is of no use any more."""
@@ -454,13 +487,12 @@ class Stepper:
         try:
             self._construct()
         except BaseException as error:  # noqa: BLE001 - as in `_work`
-            self._give_up(error)
+            self._give_up("failed, and could not be constructed again", error)
 
-    def _give_up(self, error: BaseException) -> NoReturn:
-        kind = self._entry.kind.__name__
-        text = "[millrace] %s failed, and could not be constructed again: this replica ends"
-        print(text % kind, file=sys.stderr, flush=True)
-        self._replica.give_up(error)
+    def _give_up(self, why: str, error: BaseException | None = None) -> NoReturn:
+        text = "[millrace] %s %s: this replica ends" % (self._entry.kind.__name__, why)
+        print(text, file=sys.stderr, flush=True)
+        self._replica.give_up(error or TimeoutError(text))
 
     def _leave_forks(self) -> None:
         if os.getpid() != self._pid:
@@ -469,15 +501,3 @@ class Stepper:
 
 def _run_ms(call: _Call) -> bytes:
     return frames.MILLISECONDS.pack(since(call.started))
-
-
-def _read_capacity(app: Any, entry: SteppedEntry) -> int:
-    kind = entry.kind.__name__
-    if not hasattr(app, "capacity"):
-        raise TypeError("%s in main.py needs an attribute capacity: how many calls it takes at a time" % kind)
-    capacity = app.capacity
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or not 1 <= capacity <= STEPPER_CALLS:
-        raise TypeError(
-            "%s.capacity in main.py has to be an integer from 1 to %d, but is %.100r" % (kind, STEPPER_CALLS, capacity)
-        )
-    return int(capacity)

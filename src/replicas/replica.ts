@@ -307,6 +307,15 @@ type ReplicaParts = {
 
 type FunctionSeats = { readonly seats: Pick<Seats, "start" | "close">; readonly home: Home };
 
+/** Of the calls that wait for a stepper's `add`, those in which it can be: STREAM is sent before the next one is added. */
+function nextInSteppers(lost: readonly Call[]): ReadonlySet<Call> {
+  const next = new Map<string, Call>();
+  for (const call of lost)
+    if (call.isStepped && call.phase !== "streaming" && !next.has(call.functionName))
+      next.set(call.functionName, call);
+  return new Set(next.values());
+}
+
 /** Starts replicas that take calls over the wire: each starts in a seat and connects home. */
 export function functionReplicas(
   { scaling, limits, deployment }: AppConfig,
@@ -347,10 +356,16 @@ export function functionReplicas(
               call === unread || (call.batch !== null && call.batch === unread?.batch);
             // Calls begin in order, and a result is sent before the next call begins: only these can have begun. From
             // another machine, results may have been lost, so any call can have begun. Batches are not handed ahead.
-            const mayHaveBegun = (call: Call, place: number) =>
-              isRemote || ((place < scaling.replicaConcurrency || call.batch !== null) && !isUnread(call));
+            const inSlots = lost.filter(({ isStepped }) => !isStepped);
+            const hasSlot = new Set(inSlots.slice(0, scaling.replicaConcurrency));
+            const isNext = nextInSteppers(lost);
+            const mayHaveBegun = (call: Call) => {
+              if (isRemote || call.phase === "streaming") return true;
+              if (isUnread(call)) return false;
+              return call.batch !== null || hasSlot.has(call) || isNext.has(call);
+            };
             const begun = lost.filter(mayHaveBegun);
-            const waiting = lost.filter((call) => !begun.includes(call));
+            const waiting = lost.filter((call) => !mayHaveBegun(call));
             for (const call of waiting) call.wireId = 0;
             const isTold = exit.fault !== undefined || exit.silence !== undefined;
             events.onGone(isTold ? exit : (started?.judge?.(exit) ?? exit), begun, waiting);

@@ -51,6 +51,9 @@ export const BATCHING = {
     "stepper.leave": "A call whose caller left ends at once, and is removed.",
     "stepper.lag":
       "A lagging reader delays no other call; beyond `max_chunk` bytes that wait for it, its call ends.",
+    "stepper.crash":
+      "If the process dies, the calls that its steppers and functions have begun end, and do not run again by themselves.",
+    "stepper.hang": "A stepper that gives a call no turn for as long as it may take ends with its replica.",
     "stepper.misfit": "A class that cannot be a stepper fails the deploy with a clear message.",
     "stepper.drain": "When a version is replaced, its steppers finish the calls they have.",
   }),
