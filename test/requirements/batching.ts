@@ -17,6 +17,10 @@ export const BATCHING = {
     "batching.dispatch":
       "Each call ends once, in a batch of its own function and key, and none is left over.",
   }),
+  ...section("docs/batching.md: Sizes and keys", {
+    "batching.keys": "Only calls with the same value share a batch, and there may be any number of values.",
+    "batching.target": "Batches stay small enough for `target_latency`.",
+  }),
   ...section("docs/batching.md: Errors", {
     "batching.misfit": "A call whose arguments do not fit ends alone.",
     "batching.item-error": "An item that is an exception, or cannot be sent, fails only its own call.",
