@@ -123,7 +123,7 @@ export class Batches<C extends SlotCall> {
     group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
     rhythm.came(now, freedAt, group.calls.length);
     if (group === last) this.#more[call.lane] += 1;
-    else groups.push(group);
+    else this.#append(group);
     return group === last ? null : group;
   }
 
@@ -134,7 +134,7 @@ export class Batches<C extends SlotCall> {
     const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
     group.add(call, size);
     group.isClosed = true;
-    if (!call.isAlone) this.#groupsOf(call.lane, name).unshift(group);
+    if (!call.isAlone) this.#groups.set(call.lane + name, [group, ...this.#groupsOf(call.lane, name)]);
     return group;
   }
 
@@ -215,16 +215,24 @@ export class Batches<C extends SlotCall> {
     if (batch.held > 0 || batch.isOver) return;
     batch.isOver = true;
     batch.rhythm.over(batch.size);
-    if (!batch.isUsual) return;
+    // A call that is too large for a batch says nothing about batches, and callers choose how large they call it.
+    const { maxSize = 0 } = this.rulesOf(batch) ?? {};
+    if (!batch.isUsual || batch.weight > maxSize) return;
     const trend = this.#trends.get(batch.functionName) ?? new DurationTrend();
     this.#trends.set(batch.functionName, trend);
     trend.add(batch.weight, now - batch.handedAt);
   }
 
-  #groupsOf(lane: Lane, name: string): Group<C>[] {
-    const groups = this.#groups.get(lane + name) ?? [];
-    this.#groups.set(lane + name, groups);
-    return groups;
+  #groupsOf(lane: Lane, name: string): readonly Group<C>[] {
+    // Not kept if there are none: there may be any number of keys.
+    return this.#groups.get(lane + name) ?? [];
+  }
+
+  #append(group: Group<C>): void {
+    const name = group.lane + group.key;
+    const groups = this.#groups.get(name);
+    if (groups) groups.push(group);
+    else this.#groups.set(name, [group]);
   }
 
   #forget(group: Group<C>): void {
@@ -259,11 +267,23 @@ function readBody({ body }: Pick<SlotCall, "body">, { key, size }: BatchingConfi
   const fields = JSON.parse(body.toString("utf8")) as Record<string, unknown>;
   const valueOf = (name: string | null): unknown =>
     name !== null && Object.hasOwn(fields, name) ? fields[name] : undefined;
-  return { key: shortKey(valueOf(key)), size: sizeOf(valueOf(size)) };
+  const text = JSON.stringify(valueOf(key)) ?? "";
+  // Integers of more than 15 digits, larger numbers, and those that became infinite.
+  const isInexact = key !== null && /\d{16}|\d[eE]|null/u.test(text);
+  return { key: shortKey(isInexact ? exactText(body, key) : text), size: sizeOf(valueOf(size)) };
 }
 
-function shortKey(value: unknown): string {
-  const text = JSON.stringify(value) ?? "";
+/** The value by which a call is grouped, with numbers as they were sent: Python's integers are larger than ours. */
+function exactText(body: Buffer, key: string): string {
+  const asSent = (_: string, value: unknown, { source = "" }: { source?: string }): unknown => {
+    if (typeof value === "string") return `text ${value}`;
+    return typeof value === "number" ? `number ${source}` : value;
+  };
+  const fields = JSON.parse(body.toString("utf8"), asSent as (name: string, value: unknown) => unknown);
+  return `exact ${JSON.stringify((fields as Record<string, unknown>)[key])}`;
+}
+
+function shortKey(text: string): string {
   return text.length <= KEY_CHARS ? text : createHash("sha256").update(text).digest("base64");
 }
 

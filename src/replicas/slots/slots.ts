@@ -377,9 +377,10 @@ export class Slots<C extends SlotCall> {
     if (!replica.calls.holds(call)) return;
     replica.isCondemned = true;
     const others = [...replica.calls.values()].filter((other) => !other.hasEnded);
-    // Alone in its slot, only calls that have not begun are behind it; steppers run theirs beside it.
+    // With one slot, only calls that have not begun are behind it; those of its batch and of steppers run beside it.
     const isAlone = this.#scaling.replicaConcurrency === 1;
-    if (!others.some((other) => !isAlone || other.isStepped)) return replica.kill();
+    const runsBeside = ({ isStepped, batch }: C) => isStepped || (batch !== null && batch === call.batch);
+    if (!others.some((other) => !isAlone || runsBeside(other))) return replica.kill();
     this.#capacity.retire(replica);
     this.#clock.after(50, () => this.#enforceCancel(replica, call));
   }
