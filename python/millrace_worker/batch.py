@@ -209,14 +209,14 @@ class Batch(Generic[Key]):
     def returned(self, execution: Execution[Key], value: Any) -> None:
         """The function has returned: each call gets its item."""
         members = execution.members
-        fault = self.misfit(value, len(members), "returned")
-        if fault:
-            self.fail(members, fault)
+        items = items_of(value)
+        if items is None or len(items) != len(members):
+            self.fail(members, self.misfit(value, len(members), "returned"))
             return
         run_ms = self.run_ms
         limit = self.replica.order.max_result_bytes
         ended: list[tuple[Member, bytes]] = []
-        for member, item in zip(members, value):
+        for member, item in zip(members, items):
             if member.is_over:
                 continue
             try:
@@ -228,14 +228,18 @@ class Batch(Generic[Key]):
             ended.append((member, frame))
         self.end(ended)
 
-    def misfit(self, value: Any, calls: int, verb: str) -> TypeError | None:
-        """What is wrong with a value that should be a list with an item for each call."""
-        is_list = isinstance(value, (list, tuple))
-        if is_list and len(value) == calls:
-            return None
+    def misfit(self, value: Any, calls: int, verb: str) -> TypeError:
+        """Says that a value is not a list with an item for each call."""
         what = "a " + type(value).__name__
-        if is_list or hasattr(type(value), "__len__"):
-            what += " of length %d" % len(value)
+        items = items_of(value)
+        try:
+            length = len(value) if items is None and hasattr(type(value), "__len__") else None
+        except BaseException:  # noqa: BLE001 - of the value's own code, as of an array without dimensions
+            length = None
+        if items is not None:
+            length = len(items)
+        if length is not None:
+            what += " of length %d" % length
         return TypeError(
             "%s() %s %s for a batch of %d: the result must be a list of length %d, with one item for each call"
             % (self.name, verb, what, calls, calls)
@@ -245,6 +249,7 @@ class Batch(Generic[Key]):
         """The function has raised: its calls end, or run again in halves, of which one may be without fault. If its
         code was stopped, no caller is left.
         """
+        self.replica.outbox.end_fork()
         wanted = [member for member in execution.members if member.is_open]
         if len(execution.members) == 1 or execution.has_streams or not self.entry.splits:
             self.fail(wanted, error)
@@ -327,3 +332,12 @@ class Batch(Generic[Key]):
                 self.on_change()
         if released:
             self.replica.outbox.flush()
+
+
+def items_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
+    """A copy of a list or tuple, made without the code of its class: that may mislead, or raise. None for other values."""
+    # Not by `isinstance`, which asks the value.
+    kind = type(value)
+    if issubclass(kind, list):
+        return list.__getitem__(value, slice(None))
+    return tuple.__getitem__(value, slice(None)) if issubclass(kind, tuple) else None

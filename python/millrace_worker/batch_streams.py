@@ -7,7 +7,7 @@ from json import dumps
 from typing import Any, Callable, Generic, TypeVar
 
 from . import frames
-from .batch import Batch, Execution, Member, MemberStream
+from .batch import Batch, Execution, Member, MemberStream, items_of
 from .call import describe_exception, unsendable_frame
 from .chunks import Chunks
 from .encode import NotJson
@@ -70,14 +70,14 @@ class Streams(Generic[Key]):
     def put(self, values: Any) -> int:
         """Hands out a list of chunks; returns how many bytes go out. If its length is wrong, all calls fail."""
         batch, members = self._batch, self._execution.members
-        fault = batch.misfit(values, len(members), "yielded")
-        if fault:
-            batch.fail(members, fault)
+        items = items_of(values)
+        if items is None or len(items) != len(members):
+            batch.fail(members, batch.misfit(values, len(members), "yielded"))
             return 0
         self.begin()
         chunks: list[tuple[Member, MemberStream, bytes]] = []
         ended: list[tuple[Member, bytes]] = []
-        for member, value in zip(members, values):
+        for member, value in zip(members, items):
             stream = member.stream
             if value is SKIP or stream is None or not member.is_open:
                 continue

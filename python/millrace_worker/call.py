@@ -281,7 +281,7 @@ def describe_exception(error: BaseException) -> tuple[str, str]:
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - a user's __str__ may fail
+    except BaseException:  # noqa: BLE001 - a user's __str__ may fail, or exit
         text = "(its __str__ failed)"
     message = "%s: %s" % (name, text) if text else name
     trace = error.__traceback__
@@ -289,6 +289,6 @@ def describe_exception(error: BaseException) -> tuple[str, str]:
         trace = trace.tb_next
     try:
         lines = format_exception(type(error), error, trace)
-    except Exception:  # noqa: BLE001 - formatting runs user code too
+    except BaseException:  # noqa: BLE001 - formatting runs user code too
         lines = [message + "\n"]
     return message[:MESSAGE_CHARS], shorten("".join(lines))[-TRACEBACK_CHARS:]

@@ -127,6 +127,11 @@ class Outbox:
         self._is_fork = True
         self._recall()
 
+    def end_fork(self) -> None:
+        """Ends such a child."""
+        if self._is_fork:
+            _leave()
+
     def _send_waiting(self) -> None:
         frames = self.waiting[:]
         del self.waiting[: len(frames)]

@@ -6,7 +6,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .bind import Entry, is_async, shown_text, unwrap
-from .frames import MISFITS
+from .frames import MISFITS, STEPPER_CALLS
 
 #: A stepper's own parameters of `add`: `self` and `id`.
 _OWN_PARAMETERS = 2
@@ -73,3 +73,15 @@ def _method(kind: type, name: str, parameters: str, setting: str) -> Any:
     if plain is not None and is_async(plain):
         raise TypeError("%s.%s in main.py has to be a def, not an async def (%s)" % (kind.__name__, name, setting))
     return method
+
+def read_capacity(app: Any, entry: SteppedEntry) -> int:
+    """How many calls a stepper takes at a time. Raises TypeError if it does not say."""
+    kind = entry.kind.__name__
+    if not hasattr(app, "capacity"):
+        raise TypeError("%s in main.py needs an attribute capacity: how many calls it takes at a time" % kind)
+    capacity = app.capacity
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or not 1 <= capacity <= STEPPER_CALLS:
+        raise TypeError(
+            "%s.capacity in main.py has to be an integer from 1 to %d, but is %.100r" % (kind, STEPPER_CALLS, capacity)
+        )
+    return int(capacity)

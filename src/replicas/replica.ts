@@ -352,11 +352,11 @@ export function functionReplicas(
             const isInSlot = (call: Call) =>
               call.isStepped || call.batch !== null || place++ < scaling.replicaConcurrency;
             const mayHaveBegun = (call: Call) => isRemote || (isInSlot(call) && !isUnread(call));
-            const begun = lost.filter(mayHaveBegun);
-            const waiting = lost.filter((call) => !begun.includes(call));
+            const begun = new Set(lost.filter(mayHaveBegun));
+            const waiting = lost.filter((call) => !begun.has(call));
             for (const call of waiting) call.wireId = 0;
             const isTold = exit.fault !== undefined || exit.silence !== undefined;
-            events.onGone(isTold ? exit : (started?.judge?.(exit) ?? exit), begun, waiting);
+            events.onGone(isTold ? exit : (started?.judge?.(exit) ?? exit), [...begun], waiting);
           },
         },
       });

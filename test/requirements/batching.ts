@@ -18,6 +18,10 @@ export const BATCHING = {
     "batching.dispatch":
       "Each call ends once, in a batch of its own function and key, and none is left over.",
   }),
+  ...section("docs/batching.md: Sizes and keys", {
+    "batching.keys": "Only calls with the same value share a batch, and there may be any number of values.",
+    "batching.target": "Batches stay small enough for `target_latency`.",
+  }),
   ...section("docs/batching.md: Errors", {
     "batching.misfit": "A call whose arguments do not fit ends alone.",
     "batching.item-error": "An item that is an exception, or cannot be sent, fails only its own call.",
@@ -52,6 +56,9 @@ export const BATCHING = {
     "stepper.leave": "A call whose caller left ends at once, and is removed.",
     "stepper.lag":
       "A lagging reader delays no other call; beyond `max_chunk` bytes that wait for it, its call ends.",
+    "stepper.crash":
+      "If the process dies, the calls that its steppers and functions have begun end, and do not run again by themselves.",
+    "stepper.hang": "A stepper that gives a call no turn for as long as it may take ends with its replica.",
     "stepper.misfit": "A class that cannot be a stepper fails the deploy with a clear message.",
     "stepper.crash": "When its process dies, each call that a stepper has ends, or uses up an attempt.",
     "stepper.drain": "When a version is replaced, its steppers finish the calls they have.",

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { findMembers, type MemberText } from "../../kit/json/members.ts";
+import { QUOTE } from "../../kit/json/scan.ts";
 import type { BatchingConfig } from "../../model/app-config.ts";
 import { Batch } from "./batch.ts";
 import type { Lane, SlotCall } from "./capacity.ts";
@@ -9,6 +11,7 @@ import { type Leaving, release, type Release } from "./release.ts";
 const MAX_RHYTHMS = 1_000;
 /** A longer value of a `key` is replaced by its hash. */
 const KEY_CHARS = 256;
+const PARSED_BYTES = 64 * 1024;
 
 /** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
 export class Group<C extends SlotCall> {
@@ -220,7 +223,9 @@ export class Batches<C extends SlotCall> {
     if (batch.held > 0 || batch.isOver) return;
     batch.isOver = true;
     batch.rhythm.over(batch.size);
-    if (!batch.isUsual) return;
+    // A call that is too large for a batch says nothing about batches, and callers choose how large they call it.
+    const { maxSize = 0 } = this.rulesOf(batch) ?? {};
+    if (!batch.isUsual || batch.weight > maxSize) return;
     const trend = this.#trends.get(batch.functionName) ?? new DurationTrend();
     this.#trends.set(batch.functionName, trend);
     trend.add(batch.weight, now - batch.handedAt);
@@ -263,19 +268,37 @@ function sizesOf(calls: readonly SlotCall[]): number {
 
 /** The value by which a call is grouped, and its size. */
 function readBody({ body }: Pick<SlotCall, "body">, { key, size }: BatchingConfig) {
-  if ((key === null && size === null) || body.length === 0) return { key: "", size: 1 };
-  const fields = JSON.parse(body.toString("utf8")) as Record<string, unknown>;
-  const valueOf = (name: string | null): unknown =>
-    name !== null && Object.hasOwn(fields, name) ? fields[name] : undefined;
-  return { key: shortKey(valueOf(key)), size: sizeOf(valueOf(size)) };
+  const names = [key, size].filter((name) => name !== null);
+  if (names.length === 0 || body.length === 0) return { key: "", size: 1 };
+  const found = findMembers(body, [...new Set(names)]);
+  return { key: keyOf(found.get(key ?? "")), size: sizeOf(found.get(size ?? "")) };
 }
 
-function shortKey(value: unknown): string {
-  const text = JSON.stringify(value) ?? "";
-  return text.length <= KEY_CHARS ? text : createHash("sha256").update(text).digest("base64");
+/** Equal for equal values; empty if there is none. */
+function keyOf(value: MemberText | undefined): string {
+  if (!value) return "";
+  // A long one is not parsed: if it is written in another way, it is another key.
+  const text = value.bytes.length <= PARSED_BYTES ? plainText(value.bytes.toString("utf8")) : value.bytes;
+  return text.length <= KEY_CHARS ? text.toString() : createHash("sha256").update(text).digest("base64");
 }
 
-function sizeOf(value: unknown): number {
-  if (typeof value === "string" || Array.isArray(value)) return value.length;
-  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 1;
+/** One way to write a value. Numbers remain as they were sent: Python's integers are larger than ours. */
+function plainText(text: string): string {
+  const plain = JSON.stringify(JSON.parse(text));
+  // Integers of more than 15 digits, larger numbers, and those that became infinite.
+  if (!/\d{16}|\d[eE]|null/u.test(plain)) return plain;
+  const asSent = (_: string, value: unknown, { source = "" }: { source?: string }): unknown => {
+    if (typeof value === "string") return `text ${value}`;
+    return typeof value === "number" ? `number ${source}` : value;
+  };
+  return `exact ${JSON.stringify(JSON.parse(text, asSent as (name: string, value: unknown) => unknown))}`;
+}
+
+function sizeOf(value: MemberText | undefined): number {
+  if (!value) return 1;
+  const { bytes, items } = value;
+  if (items !== null) return items;
+  if (bytes[0] === QUOTE) return (JSON.parse(bytes.toString("utf8")) as string).length;
+  const number = Number(bytes.length <= KEY_CHARS ? bytes.toString("latin1") : Number.NaN);
+  return Number.isSafeInteger(number) && number > 0 ? number : 1;
 }

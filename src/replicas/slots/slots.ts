@@ -381,8 +381,11 @@ export class Slots<C extends SlotCall> {
     const others = [...replica.calls.values()].filter((other) => !other.hasEnded);
     // Its code runs for these too. It leaves them as soon as the harness gets the interpreter from code that keeps it.
     const { batch, isStepped } = call;
-    if (others.some((other) => isStepped || (batch !== null && other.batch === batch)))
-      return void lookAgain();
+    const isRunWith = (other: C) => (isStepped ? other.isStepped : batch !== null && other.batch === batch);
+    if (others.some(isRunWith)) {
+      lookAgain();
+      return;
+    }
     replica.isCondemned = true;
     // Alone in its slot, only calls that have not begun are behind it; steppers run theirs beside it.
     const isAlone = this.#scaling.replicaConcurrency === 1;

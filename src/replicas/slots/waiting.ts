@@ -134,12 +134,12 @@ export class Waiting<C extends SlotCall> {
   putBack(calls: readonly C[]): void {
     for (const call of calls) if (call.isStepped) this.#lanesOf(call).putBack([call]);
     const others = calls.filter(({ isStepped }) => !isStepped);
-    this.#lanes.putBack(
-      others.map((call) => {
-        const rules = this.#batches?.rulesOf(call);
-        return rules && this.#batches ? this.#batches.return(call, rules) : call;
-      }),
-    );
+    // The last one first: each goes before those of its function and key that wait.
+    const places = others.toReversed().map((call) => {
+      const rules = this.#batches?.rulesOf(call);
+      return rules && this.#batches ? this.#batches.return(call, rules) : call;
+    });
+    this.#lanes.putBack(places.toReversed());
   }
 
   takeAll(): C[] {

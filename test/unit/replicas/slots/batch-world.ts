@@ -45,11 +45,11 @@ export class PlayedCall implements SlotCall {
 
   constructor(
     onEnd: (call: PlayedCall) => void,
-    { lane = "caller", functionName = "run", fields = {} }: PlayedFields = {},
+    { lane = "caller", functionName = "run", fields = {}, body = JSON.stringify(fields) }: PlayedFields = {},
   ) {
     this.lane = lane;
     this.functionName = functionName;
-    this.body = Buffer.from(JSON.stringify(fields));
+    this.body = Buffer.from(body);
     this.#onEnd = onEnd;
   }
 
@@ -67,6 +67,8 @@ export type PlayedFields = {
   readonly lane?: Lane;
   readonly functionName?: string;
   readonly fields?: Readonly<Record<string, unknown>>;
+  /** Its arguments as they are sent, in place of `fields`. */
+  readonly body?: string;
 };
 
 /** Replicas that run for as long as a test says, and slots for them. */
@@ -127,6 +129,8 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
   readonly isWorn = false;
   /** Milliseconds that an execution of so many calls of a function takes; null: until a test ends it. */
   takesMs: ((calls: number, functionName: string) => number) | null = null;
+  /** It hears of no cancel, since its code lets no other thread run. */
+  isDeaf = false;
   readonly #world: BatchWorld;
 
   constructor(world: BatchWorld) {
@@ -168,6 +172,12 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
     this.#world.slots.onOutcome(call, outcome);
   }
 
+  /** It never began these calls. */
+  giveBack(calls: readonly PlayedCall[]): void {
+    for (const call of calls) this.#release(call);
+    this.#world.slots.takeBack(calls);
+  }
+
   /** Its process ends, with all that it holds. */
   die(): void {
     const lost = [...this.held];
@@ -177,6 +187,7 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
 
   withdraw(): void {}
   cancel(call: PlayedCall): void {
+    if (this.isDeaf) return;
     // The last one's code has to stop first: a test ends it.
     const isLast = call.batch === null || call.batch.held === 1;
     if (!isLast) this.finish(call, { kind: "cancelled" });

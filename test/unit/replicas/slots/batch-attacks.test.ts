@@ -1,0 +1,98 @@
+import { expect } from "vitest";
+import { retainedBytes } from "../../../support/retained-bytes.ts";
+import { verifies } from "../../../verifies.ts";
+import { BatchWorld } from "./batch-world.ts";
+
+const finishAll = (world: BatchWorld): void => {
+  for (const call of [...world.replicas[0]!.held]) world.replicas[0]!.finish(call);
+};
+
+verifies("batching.keys", "keys whose calls have left are not remembered", () => {
+  const world = new BatchWorld({ run: { key: "model" } });
+  const use = (name: string, count: number): void => {
+    for (let i = 0; i < count; i++) {
+      world.submit({ fields: { model: `${name} ${i}` }, lane: i % 2 ? "caller" : "backlog" });
+      finishAll(world);
+      world.executions.length = 0;
+    }
+  };
+  use("first", 3_000);
+  const before = retainedBytes();
+  use("more", 30_000);
+  expect(retainedBytes() - before).toBeLessThan(2_000_000);
+});
+
+verifies("batching.keys", "numbers that differ are different keys, however large they are", () => {
+  const world = new BatchWorld({ run: { key: "tenant" } });
+  const submit = (body: string) => world.submit({ body });
+  submit('{"tenant":0}');
+  const bodies = [
+    '{"tenant":9007199254740993}',
+    '{"tenant":9007199254740992}',
+    '{"tenant":{"id":[9007199254740992]}}',
+    '{"tenant":{"id":[9007199254740993]}}',
+    '{"tenant":1e400}',
+    '{"tenant":null}',
+    '{"tenant":"9007199254740992"}',
+    '{"x":"\\"tenant\\":1","tenant" : 9007199254740993 ,"y":[]}',
+  ];
+  const calls = bodies.map(submit);
+  const seen: number[][] = [];
+  while (world.replicas[0]!.held.size > 0) {
+    seen.push([...world.replicas[0]!.held].map((call) => calls.indexOf(call)));
+    finishAll(world);
+  }
+  expect(seen.slice(1)).toEqual([[0, 7], [1], [2], [3], [4], [5], [6]]);
+});
+
+verifies("batching.lists", "calls that come back keep the order in which they came", () => {
+  const world = new BatchWorld({ run: { maxSize: 3 } });
+  const [replica] = world.replicas;
+  const first = world.submit();
+  const calls = Array.from({ length: 6 }, () => world.submit());
+  replica!.finish(first);
+  const held = [...replica!.held];
+  expect(held.map((call) => calls.indexOf(call))).toEqual([0, 1, 2]);
+  replica!.giveBack(held);
+  expect([...replica!.held].map((call) => calls.indexOf(call))).toEqual([0, 1, 2]);
+});
+
+verifies(
+  "batching.cancel",
+  "a cancelled call whose code does not stop ends no call of its batch that is wanted",
+  () => {
+    const world = new BatchWorld({ run: {} }, { responseGracePeriodSeconds: 60 });
+    const [replica] = world.replicas;
+    replica!.isDeaf = true;
+    const first = world.submit();
+    const calls = Array.from({ length: 3 }, () => world.submit());
+    replica!.finish(first);
+    world.slots.abandon(calls[1]!, { kind: "cancelled" });
+    world.clock.advance(7_000);
+    expect([...replica!.held]).toEqual(calls);
+    for (const call of calls) replica!.finish(call);
+    expect(calls.map(({ outcome }) => outcome?.kind)).toEqual(["returned", "cancelled", "returned"]);
+    expect(calls.map(({ handed }) => handed)).toEqual([1, 1, 1]);
+  },
+);
+
+verifies("batching.target", "a call that is larger than a batch may be says nothing about batches", () => {
+  const world = new BatchWorld({ run: { size: "n", maxSize: 1_000, targetLatencySeconds: 0.1 } });
+  const [replica] = world.replicas;
+  const run = (n: number, ms: number): void => {
+    world.submit({ fields: { n } });
+    world.clock.advance(ms);
+    finishAll(world);
+    world.clock.advance(50);
+  };
+  // Each of the size takes a millisecond.
+  for (const n of [10, 40, 20, 60, 30, 50, 10, 40]) run(n, n);
+  run(Number.MAX_SAFE_INTEGER, 100);
+  for (const n of [10, 40, 20, 60, 30, 50, 10, 40]) run(n, n);
+  world.submit({ fields: { n: 10 } });
+  for (let i = 0; i < 40; i++) world.submit({ fields: { n: 10 } });
+  finishAll(world);
+  world.clock.advance(20);
+  // Ten of them take as long as may be.
+  expect(replica!.held.size).toBeLessThanOrEqual(10);
+});
