@@ -85,7 +85,7 @@ export class Batches<C extends SlotCall> {
   readonly #rules: Readonly<Record<string, BatchingConfig>>;
   readonly #trends = new Map<string, DurationTrend>();
   /** Those that wait, oldest first, by lane, function and key. Only the last may have room. */
-  readonly #groups = new Map<string, Group<C>[]>();
+  readonly #groups = new Map<string, readonly Group<C>[]>();
   readonly #rhythms = new Map<string, Rhythm>();
   /** Waiting calls beyond the first of each group, by lane. */
   readonly #more: Record<Lane, number> = { caller: 0, backlog: 0 };
@@ -113,8 +113,7 @@ export class Batches<C extends SlotCall> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
-    const groups = this.#groupsOf(call.lane, name);
-    const last = groups.at(-1);
+    const last = this.#groupsOf(call.lane, name).at(-1);
     const group = last?.hasRoomFor(size, rules.maxSize)
       ? last
       : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
@@ -122,9 +121,12 @@ export class Batches<C extends SlotCall> {
     // Both: calls may have the size 0.
     group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
     rhythm.came(now, freedAt, group.calls.length);
-    if (group === last) this.#more[call.lane] += 1;
-    else groups.push(group);
-    return group === last ? null : group;
+    if (group !== last) {
+      this.#setGroups(call.lane, name, [...this.#groupsOf(call.lane, name), group]);
+      return group;
+    }
+    this.#more[call.lane] += 1;
+    return null;
   }
 
   /** The place of a call that came back. Others do not join it, but it may leave with those that came before or after it. */
@@ -134,7 +136,7 @@ export class Batches<C extends SlotCall> {
     const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
     group.add(call, size);
     group.isClosed = true;
-    if (!call.isAlone) this.#groupsOf(call.lane, name).unshift(group);
+    if (!call.isAlone) this.#setGroups(call.lane, name, [group, ...this.#groupsOf(call.lane, name)]);
     return group;
   }
 
@@ -221,18 +223,24 @@ export class Batches<C extends SlotCall> {
     trend.add(batch.weight, now - batch.handedAt);
   }
 
-  #groupsOf(lane: Lane, name: string): Group<C>[] {
-    const groups = this.#groups.get(lane + name) ?? [];
-    this.#groups.set(lane + name, groups);
-    return groups;
+  #groupsOf(lane: Lane, name: string): readonly Group<C>[] {
+    return this.#groups.get(lane + name) ?? [];
+  }
+
+  /** Without groups the name is forgotten: a function may have any number of keys. */
+  #setGroups(lane: Lane, name: string, groups: readonly Group<C>[]): void {
+    if (groups.length > 0) this.#groups.set(lane + name, groups);
+    else this.#groups.delete(lane + name);
   }
 
   #forget(group: Group<C>): void {
     group.isClosed = true;
-    const name = group.lane + group.key;
-    const others = (this.#groups.get(name) ?? []).filter((other) => other !== group);
-    if (others.length > 0) this.#groups.set(name, others);
-    else this.#groups.delete(name);
+    const { lane, key } = group;
+    this.#setGroups(
+      lane,
+      key,
+      this.#groupsOf(lane, key).filter((other) => other !== group),
+    );
   }
 
   #rhythmOf(name: string): Rhythm {

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { retainedBytes } from "../../../support/retained-bytes.ts";
+import { BatchWorld } from "./batch-world.ts";
+
+test("a key is forgotten when none of its calls is left", () => {
+  const world = new BatchWorld({ run: { key: "model" } });
+  const [replica] = world.replicas;
+  const call = (from: number, to: number): void => {
+    for (let i = from; i < to; i++) replica!.finish(world.submit({ fields: { model: `${i}`.padEnd(200) } }));
+    world.executions.length = 0;
+  };
+  call(0, 5_000);
+  const before = retainedBytes();
+  call(5_000, 25_000);
+  // 200 bytes each, if they were kept.
+  expect(retainedBytes() - before).toBeLessThan(1_000_000);
+});
+
+test("a call waits no longer than max_wait while other slots become free all the time", () => {
+  const world = new BatchWorld({ run: {} }, {}, 2);
+  const { clock, replicas } = world;
+  for (const replica of replicas) replica.takesMs = (calls) => 5 + 0.2 * calls;
+  let nextAt = 0;
+  world.onEnd = () => {
+    nextAt = Math.max(nextAt, clock.nowMs) + 0.05;
+    if (nextAt < 2_000) clock.after(nextAt - clock.nowMs, () => world.submit());
+  };
+  for (let i = 0; i < 20; i++) world.submit();
+  clock.advance(2_100);
+  // Of these callers only one comes back, and finds a slot free beside that of a caller of another function.
+  for (const replica of replicas) replica.takesMs = null;
+  let plain = world.submit({ functionName: "plain" });
+  const call = world.submit();
+  for (let i = 0; i < 100; i++) {
+    clock.advance(0.5);
+    for (const replica of replicas) replica.finish(plain);
+    plain = world.submit({ functionName: "plain" });
+  }
+  expect(call.handed).toBe(1);
+  expect(call.handedAt - call.enqueuedAt).toBeLessThanOrEqual(10.5);
+});
