@@ -19,6 +19,8 @@ export class Group<C extends SlotCall> {
   readonly rules: BatchingConfig;
   readonly calls: C[] = [];
   size = 0;
+  /** When it could first have left, because a slot was free; null if none was yet. */
+  couldLeaveAt: number | null = null;
   /** No call may join it any more. */
   isClosed = false;
 
@@ -66,6 +68,7 @@ export class Group<C extends SlotCall> {
     }
     const taken = this.calls.splice(0, count);
     this.size -= size;
+    this.couldLeaveAt = null;
     for (const call of taken) call.group = null;
     return taken;
   }
@@ -152,7 +155,8 @@ export class Batches<C extends SlotCall> {
   decide(group: Group<C>, { now, freedAt, limitMs, isDraining }: Moment): Release {
     const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
     const { maxWaitSeconds, targetLatencySeconds } = rules;
-    const couldLeaveAt = Math.max(freedAt, enqueuedAt);
+    // The first time: while it waits, other slots may become free again and again.
+    const couldLeaveAt = (group.couldLeaveAt ??= Math.max(freedAt, enqueuedAt));
     return release(
       {
         calls: calls.length,
@@ -161,7 +165,7 @@ export class Batches<C extends SlotCall> {
         oldestMs: now - enqueuedAt,
         lullMs: now - Math.max(freedAt, rhythm.lastMs),
         freeMs: now - couldLeaveAt,
-        restMs: couldLeaveAt - freedAt,
+        restMs: Math.max(0, couldLeaveAt - freedAt),
         isDraining,
       },
       {

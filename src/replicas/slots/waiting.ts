@@ -136,8 +136,8 @@ export class Waiting<C extends SlotCall> {
   }
 
   /** A replica holds a call no more; `isUsual`: its function was run once, and returned. */
-  noteOver({ batch }: C, isUsual: boolean, now: number): void {
-    this.#freedAt = now;
+  noteOver({ batch, isStepped }: C, isUsual: boolean, now: number): void {
+    if (!isStepped) this.#freedAt = now;
     if (batch) this.#batches?.over(batch, isUsual, now);
   }
 
