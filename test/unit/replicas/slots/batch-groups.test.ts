@@ -43,3 +43,11 @@ test("a call waits no longer than max_wait while other slots become free all the
   expect(call.handed).toBe(1);
   expect(call.handedAt - call.enqueuedAt).toBeLessThanOrEqual(10.5);
 });
+
+test("a version without steppers runs calls that waited for one of the version before in its slots", () => {
+  const before = new BatchWorld({ generate: { stepper: "Decoder" } });
+  const after = new BatchWorld({});
+  const call = before.submit({ functionName: "generate" });
+  before.slots.heir = after.slots;
+  expect([call.handed, call.isStepped]).toEqual([1, false]);
+});
