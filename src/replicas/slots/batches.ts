@@ -10,6 +10,9 @@ const MAX_RHYTHMS = 1_000;
 /** A longer value of a `key` is replaced by its hash. */
 const KEY_CHARS = 256;
 
+/** The arguments of a batch have so many bytes at most, as much as one call may: it is one frame, held as a whole. */
+export const MAX_BATCH_BYTES = 256 * 1024 * 1024;
+
 /** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
 export class Group<C extends SlotCall> {
   readonly functionName: string;
@@ -19,6 +22,8 @@ export class Group<C extends SlotCall> {
   readonly rules: BatchingConfig;
   readonly calls: C[] = [];
   size = 0;
+  /** Of their arguments. */
+  bytes = 0;
   /** When it could first have left, because a slot was free; null if none was yet. */
   couldLeaveAt: number | null = null;
   /** No call may join it any more. */
@@ -38,8 +43,10 @@ export class Group<C extends SlotCall> {
   }
 
   /** A call that is too large goes alone. */
-  hasRoomFor(size: number, maxSize: number): boolean {
-    return !this.isClosed && (this.calls.length === 0 || this.size + size <= maxSize);
+  hasRoomFor(bytes: number, size: number, maxSize: number): boolean {
+    if (this.isClosed) return false;
+    const fits = this.size + size <= maxSize && this.bytes + bytes <= MAX_BATCH_BYTES;
+    return fits || this.calls.length === 0;
   }
 
   add(call: C, size: number): void {
@@ -47,6 +54,7 @@ export class Group<C extends SlotCall> {
     call.size = size;
     this.calls.push(call);
     this.size += size;
+    this.bytes += call.body.length;
   }
 
   remove(call: C): void {
@@ -54,20 +62,25 @@ export class Group<C extends SlotCall> {
     if (index === -1) return;
     this.calls.splice(index, 1);
     this.size -= call.size;
+    this.bytes -= call.body.length;
     call.group = null;
   }
 
-  /** Takes its oldest calls, up to a size together and so many; at least one. */
-  take(maxSize: number, maxCalls: number): C[] {
+  /** Takes its oldest calls, up to a size and so many bytes together and so many calls; at least one. */
+  take(maxSize: number, maxCalls: number, maxBytes: number): C[] {
     let size = 0;
+    let bytes = 0;
     let count = 0;
     for (const call of this.calls) {
-      if (count > 0 && (size + call.size > maxSize || count === maxCalls)) break;
+      const fits = size + call.size <= maxSize && bytes + call.body.length <= maxBytes && count < maxCalls;
+      if (count > 0 && !fits) break;
       size += call.size;
+      bytes += call.body.length;
       count += 1;
     }
     const taken = this.calls.splice(0, count);
     this.size -= size;
+    this.bytes -= bytes;
     this.couldLeaveAt = null;
     for (const call of taken) call.group = null;
     return taken;
@@ -117,7 +130,7 @@ export class Batches<C extends SlotCall> {
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
     const last = this.#groupsOf(call.lane, name).at(-1);
-    const group = last?.hasRoomFor(size, rules.maxSize)
+    const group = last?.hasRoomFor(call.body.length, size, rules.maxSize)
       ? last
       : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
     group.add(call, size);
@@ -125,6 +138,8 @@ export class Batches<C extends SlotCall> {
     group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
     rhythm.came(now, freedAt, group.calls.length);
     if (group !== last) {
+      // Only the last may have room, so that calls leave in order.
+      if (last) last.isClosed = true;
       this.#setGroups(call.lane, name, [...this.#groupsOf(call.lane, name), group]);
       return group;
     }
@@ -189,15 +204,18 @@ export class Batches<C extends SlotCall> {
     const { lane, key, rules } = group;
     const isAlone = group.calls[0]?.isAlone ?? true;
     const most = reason === "deadline" ? size : Math.max(size, rules.maxSize);
-    const calls = this.#takeFrom(group, size, rules.maxSize);
+    const calls = this.#takeFrom(group, size, rules.maxSize, MAX_BATCH_BYTES);
     let weight = sizesOf(calls);
+    let leftBytes = MAX_BATCH_BYTES - bytesOf(calls);
     const emptied: Group<C>[] = [];
     const others = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
     for (const other of others) {
       const [first] = other.calls;
       if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
-      const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length);
+      if (first.body.length > leftBytes) break;
+      const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length, leftBytes);
       weight += sizesOf(joined);
+      leftBytes -= bytesOf(joined);
       calls.push(...joined);
       if (other.calls.length === 0) emptied.push(other);
     }
@@ -207,8 +225,8 @@ export class Batches<C extends SlotCall> {
     return { calls, batch, emptied };
   }
 
-  #takeFrom(group: Group<C>, maxSize: number, maxCalls: number): C[] {
-    const calls = group.take(maxSize, maxCalls);
+  #takeFrom(group: Group<C>, maxSize: number, maxCalls: number, maxBytes: number): C[] {
+    const calls = group.take(maxSize, maxCalls, maxBytes);
     const isEmpty = group.calls.length === 0;
     this.#more[group.lane] -= calls.length - (isEmpty ? 1 : 0);
     if (isEmpty) this.#forget(group);
@@ -263,6 +281,10 @@ function otherLane(lane: Lane): Lane {
 
 function sizesOf(calls: readonly SlotCall[]): number {
   return calls.reduce((sum, { size }) => sum + size, 0);
+}
+
+function bytesOf(calls: readonly SlotCall[]): number {
+  return calls.reduce((sum, { body }) => sum + body.length, 0);
 }
 
 /** The value by which a call is grouped, and its size. */

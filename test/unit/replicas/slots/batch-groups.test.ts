@@ -51,3 +51,17 @@ test("a version without steppers runs calls that waited for one of the version b
   before.slots.heir = after.slots;
   expect([call.handed, call.isStepped]).toEqual([1, false]);
 });
+
+test("a batch has no more bytes than fit into a frame", () => {
+  const world = new BatchWorld({ run: {} });
+  const first = world.submit();
+  const body = Buffer.alloc(100 * 1024 * 1024);
+  const calls = Array.from({ length: 5 }, (_, index) =>
+    world.submit({ lane: index % 2 === 0 ? "caller" : "backlog", body }),
+  );
+  world.replicas[0]!.finish(first);
+  for (let execution = 1; execution < world.executions.length; execution++)
+    for (const call of world.executions[execution]!.calls) world.replicas[0]!.finish(call);
+  const together = world.executions.slice(1).map((each) => each.calls.map((call) => calls.indexOf(call)));
+  expect(together).toEqual([[0, 2], [4, 1], [3]]);
+});

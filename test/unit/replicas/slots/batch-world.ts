@@ -45,11 +45,11 @@ export class PlayedCall implements SlotCall {
 
   constructor(
     onEnd: (call: PlayedCall) => void,
-    { lane = "caller", functionName = "run", fields = {} }: PlayedFields = {},
+    { lane = "caller", functionName = "run", fields = {}, body }: PlayedFields = {},
   ) {
     this.lane = lane;
     this.functionName = functionName;
-    this.body = Buffer.from(JSON.stringify(fields));
+    this.body = body ?? Buffer.from(JSON.stringify(fields));
     this.#onEnd = onEnd;
   }
 
@@ -67,6 +67,8 @@ export type PlayedFields = {
   readonly lane?: Lane;
   readonly functionName?: string;
   readonly fields?: Readonly<Record<string, unknown>>;
+  /** In place of the fields. */
+  readonly body?: Buffer;
 };
 
 /** Replicas that run for as long as a test says, and slots for them. */
