@@ -9,7 +9,17 @@ export const BATCHING = {
     "batching.table": "A deploy fails if a table for batches does not fit the app's functions.",
     "batching.log": "A line that is printed during a batch is of the first of its calls.",
   }),
+  ...section("docs/batching.md: Sizes and keys", {
+    "batching.key": "Calls share a batch only if they have the same value of `key`.",
+    "batching.size": "With `size`, `max_size` bounds the sum; a larger call runs alone.",
+    "batching.key-memory": "A key takes no memory after its last call.",
+  }),
   ...section("docs/batching.md: When a batch leaves", {
+    "batching.max-wait": "A call waits for others no longer than `max_wait` once a replica is free.",
+    "batching.target":
+      "With `target_latency`, 95 of 100 calls are answered within it while replicas keep up.",
+    "batching.slots": "A batch counts as one for `replica_concurrency` and the autoscaler.",
+    "batching.bytes": "The calls of a batch have at most 256 MiB of arguments together.",
     "batching.idle": "A call that finds an idle replica does not wait for others.",
     "batching.alone": "A caller who calls one call after the other never waits for others.",
     "batching.untuned":
