@@ -9,18 +9,23 @@ export const BATCHING = {
     "batching.table": "A deploy fails if a table for batches does not fit the app's functions.",
     "batching.log": "A line that is printed during a batch is of the first of its calls.",
   }),
+  ...section("docs/batching.md: Sizes and keys", {
+    "batching.key": "Calls share a batch only if they have the same value of `key`.",
+    "batching.size": "With `size`, `max_size` bounds the sum; a larger call runs alone.",
+    "batching.key-memory": "A key takes no memory after its last call.",
+  }),
   ...section("docs/batching.md: When a batch leaves", {
+    "batching.max-wait": "A call waits for others no longer than `max_wait` once a replica is free.",
+    "batching.target":
+      "With `target_latency`, 95 of 100 calls are answered within it while replicas keep up.",
+    "batching.slots": "A batch counts as one for `replica_concurrency` and the autoscaler.",
+    "batching.bytes": "The calls of a batch have at most 256 MiB of arguments together.",
     "batching.idle": "A call that finds an idle replica does not wait for others.",
     "batching.alone": "A caller who calls one call after the other never waits for others.",
-    "batching.wait-bound": "A call that could leave waits for others for `max_wait` at most.",
     "batching.untuned":
       "Without settings, batches serve at least 95 % of the calls that the best fixed size and wait serve.",
     "batching.dispatch":
       "Each call ends once, in a batch of its own function and key, and none is left over.",
-  }),
-  ...section("docs/batching.md: Sizes and keys", {
-    "batching.keys": "Only calls with the same value share a batch, and there may be any number of values.",
-    "batching.target": "Batches stay small enough for `target_latency`.",
   }),
   ...section("docs/batching.md: Errors", {
     "batching.misfit": "A call whose arguments do not fit ends alone.",
@@ -56,8 +61,6 @@ export const BATCHING = {
     "stepper.leave": "A call whose caller left ends at once, and is removed.",
     "stepper.lag":
       "A lagging reader delays no other call; beyond `max_chunk` bytes that wait for it, its call ends.",
-    "stepper.crash":
-      "If the process dies, the calls that its steppers and functions have begun end, and do not run again by themselves.",
     "stepper.hang": "A stepper that gives a call no turn for as long as it may take ends with its replica.",
     "stepper.misfit": "A class that cannot be a stepper fails the deploy with a clear message.",
     "stepper.crash": "When its process dies, each call that a stepper has ends, or uses up an attempt.",

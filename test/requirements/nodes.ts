@@ -19,7 +19,8 @@ export const NODES = {
       "An app belongs to a node whose GPUs can serve it, if there is one; callers wait while it moves there.",
     "nodes.gpus.none":
       "If no node has the GPUs that an app asks for, deploys warn and calls get 503 no_gpu_free at once, for all nodes.",
-    "nodes.moved-change": "A change of an app that moves at that moment is made by the node that has it then.",
+    "nodes.moved-change":
+      "A change of an app that moves at that moment is made by the node that has it then.",
     "nodes.moved-run":
       "A call in progress on a node that has given its app away is found through every node.",
     "nodes.both-leave": "Nodes that leave at once give their apps to one that stays, not to each other.",

@@ -13,6 +13,9 @@ const MAX_RHYTHMS = 1_000;
 const KEY_CHARS = 256;
 const PARSED_BYTES = 64 * 1024;
 
+/** The arguments of a batch have so many bytes at most, as much as one call may: it is one frame, held as a whole. */
+export const MAX_BATCH_BYTES = 256 * 1024 * 1024;
+
 /** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
 export class Group<C extends SlotCall> {
   readonly functionName: string;
@@ -22,6 +25,8 @@ export class Group<C extends SlotCall> {
   readonly rules: BatchingConfig;
   readonly calls: C[] = [];
   size = 0;
+  /** Of their arguments. */
+  bytes = 0;
   /** No call may join it any more. */
   isClosed = false;
   /** Since when it could have left, in a span in which there always was a free slot. */
@@ -42,8 +47,10 @@ export class Group<C extends SlotCall> {
   }
 
   /** A call that is too large goes alone. */
-  hasRoomFor(size: number, maxSize: number): boolean {
-    return !this.isClosed && (this.calls.length === 0 || this.size + size <= maxSize);
+  hasRoomFor(bytes: number, size: number, maxSize: number): boolean {
+    if (this.isClosed) return false;
+    const fits = this.size + size <= maxSize && this.bytes + bytes <= MAX_BATCH_BYTES;
+    return fits || this.calls.length === 0;
   }
 
   add(call: C, size: number): void {
@@ -51,6 +58,7 @@ export class Group<C extends SlotCall> {
     call.size = size;
     this.calls.push(call);
     this.size += size;
+    this.bytes += call.body.length;
   }
 
   remove(call: C): void {
@@ -58,20 +66,25 @@ export class Group<C extends SlotCall> {
     if (index === -1) return;
     this.calls.splice(index, 1);
     this.size -= call.size;
+    this.bytes -= call.body.length;
     call.group = null;
   }
 
-  /** Takes its oldest calls, up to a size together and so many; at least one. */
-  take(maxSize: number, maxCalls: number): C[] {
+  /** Takes its oldest calls, up to a size and so many bytes together and so many calls; at least one. */
+  take(maxSize: number, maxCalls: number, maxBytes: number): C[] {
     let size = 0;
+    let bytes = 0;
     let count = 0;
     for (const call of this.calls) {
-      if (count > 0 && (size + call.size > maxSize || count === maxCalls)) break;
+      const fits = size + call.size <= maxSize && bytes + call.body.length <= maxBytes && count < maxCalls;
+      if (count > 0 && !fits) break;
       size += call.size;
+      bytes += call.body.length;
       count += 1;
     }
     const taken = this.calls.splice(0, count);
     this.size -= size;
+    this.bytes -= bytes;
     for (const call of taken) call.group = null;
     this.freeSpan = -1;
     return taken;
@@ -94,7 +107,7 @@ export class Batches<C extends SlotCall> {
   readonly #rules: Readonly<Record<string, BatchingConfig>>;
   readonly #trends = new Map<string, DurationTrend>();
   /** Those that wait, oldest first, by lane, function and key. Only the last may have room. */
-  readonly #groups = new Map<string, Group<C>[]>();
+  readonly #groups = new Map<string, readonly Group<C>[]>();
   readonly #rhythms = new Map<string, Rhythm>();
   /** Waiting calls beyond the first of each group, by lane. */
   readonly #more: Record<Lane, number> = { caller: 0, backlog: 0 };
@@ -123,16 +136,21 @@ export class Batches<C extends SlotCall> {
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
     const last = this.#groupsOf(call.lane, name).at(-1);
-    const group = last?.hasRoomFor(size, rules.maxSize)
+    const group = last?.hasRoomFor(call.body.length, size, rules.maxSize)
       ? last
       : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
     group.add(call, size);
     // Both: calls may have the size 0.
     group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
     rhythm.came(now, freedAt, group.calls.length);
-    if (group === last) this.#more[call.lane] += 1;
-    else this.#remember(group);
-    return group === last ? null : group;
+    if (group === last) {
+      this.#more[call.lane] += 1;
+      return null;
+    }
+    // Only the last may have room, so that calls leave in order.
+    if (last) last.isClosed = true;
+    this.#remember(group);
+    return group;
   }
 
   /** The place of a call that came back. Others do not join it, but it may leave with those that came before or after it. */
@@ -191,15 +209,18 @@ export class Batches<C extends SlotCall> {
     const { lane, key, rules } = group;
     const isAlone = group.calls[0]?.isAlone ?? true;
     const most = reason === "deadline" ? size : Math.max(size, rules.maxSize);
-    const calls = this.#takeFrom(group, size, rules.maxSize);
+    const calls = this.#takeFrom(group, size, rules.maxSize, MAX_BATCH_BYTES);
     let weight = sizesOf(calls);
+    let leftBytes = MAX_BATCH_BYTES - bytesOf(calls);
     const others: Group<C>[] = [];
     const candidates = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
     for (const other of candidates) {
       const [first] = other.calls;
       if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
-      const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length);
+      if (first.body.length > leftBytes) break;
+      const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length, leftBytes);
       weight += sizesOf(joined);
+      leftBytes -= bytesOf(joined);
       calls.push(...joined);
       others.push(other);
     }
@@ -209,8 +230,8 @@ export class Batches<C extends SlotCall> {
     return { calls, batch, others };
   }
 
-  #takeFrom(group: Group<C>, maxSize: number, maxCalls: number): C[] {
-    const calls = group.take(maxSize, maxCalls);
+  #takeFrom(group: Group<C>, maxSize: number, maxCalls: number, maxBytes: number): C[] {
+    const calls = group.take(maxSize, maxCalls, maxBytes);
     const isEmpty = group.calls.length === 0;
     this.#more[group.lane] -= calls.length - (isEmpty ? 1 : 0);
     if (isEmpty) this.#forget(group);
@@ -264,6 +285,10 @@ function otherLane(lane: Lane): Lane {
 
 function sizesOf(calls: readonly SlotCall[]): number {
   return calls.reduce((sum, { size }) => sum + size, 0);
+}
+
+function bytesOf(calls: readonly SlotCall[]): number {
+  return calls.reduce((sum, { body }) => sum + body.length, 0);
 }
 
 /** The value by which a call is grouped, and its size. */

@@ -126,6 +126,7 @@ export class Slots<C extends SlotCall> {
     const refusal = this.#refusal(call, now);
     if (refusal) return call.end(refusal);
     call.readyMsAtStart = this.#capacity.readyClock.elapsed(now);
+    call.isStepped = this.#waiting.isStepped(call);
     const isGrouped = this.#waiting.hasBatches;
     const replica = this.#waiting.places === 0 && !isGrouped ? this.#free() : null;
     if (replica) this.#hand(replica, call, now);

@@ -68,9 +68,13 @@ export class Waiting<C extends SlotCall> {
     return oldest;
   }
 
+  /** A stepper runs calls of its function. */
+  isStepped(call: C): boolean {
+    return this.#batches?.rulesOf(call)?.stepper != null;
+  }
+
   push(call: C, now: number): void {
     const rules = this.#batches?.rulesOf(call);
-    call.isStepped = rules?.stepper != null;
     if (call.isStepped) return this.#lanesOf(call).push(call);
     if (!rules || !this.#batches) return this.#lanes.push(call);
     // Null if the call joins others, which have a place.

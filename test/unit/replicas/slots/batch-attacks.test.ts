@@ -7,7 +7,7 @@ const finishAll = (world: BatchWorld): void => {
   for (const call of [...world.replicas[0]!.held]) world.replicas[0]!.finish(call);
 };
 
-verifies("batching.keys", "keys whose calls have left are not remembered", () => {
+verifies("batching.key", "keys whose calls have left are not remembered", () => {
   const world = new BatchWorld({ run: { key: "model" } });
   const use = (name: string, count: number): void => {
     for (let i = 0; i < count; i++) {
@@ -22,7 +22,7 @@ verifies("batching.keys", "keys whose calls have left are not remembered", () =>
   expect(retainedBytes() - before).toBeLessThan(2_000_000);
 });
 
-verifies("batching.keys", "numbers that differ are different keys, however large they are", () => {
+verifies("batching.key", "numbers that differ are different keys, however large they are", () => {
   const world = new BatchWorld({ run: { key: "tenant" } });
   const submit = (body: string) => world.submit({ body });
   submit('{"tenant":0}');

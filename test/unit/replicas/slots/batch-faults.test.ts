@@ -4,7 +4,7 @@ import { verifies } from "../../../verifies.ts";
 import { BatchWorld } from "./batch-world.ts";
 
 verifies(
-  "batching.wait-bound",
+  "batching.max-wait",
   "a call waits for others no longer than max_wait, however often other slots become free meanwhile",
   () => {
     const world = new BatchWorld({ run: {} }, { replicaConcurrency: 2 });

@@ -90,25 +90,29 @@ verifies("batching.idle", "calls that come by chance do not wait while a replica
   expect(Math.max(...waits)).toBeLessThanOrEqual(FIXED_MS + 3 * PER_CALL_MS);
 });
 
-test("a key keeps calls with other values apart, and a size bounds the sum", () => {
-  const world = new BatchWorld({ run: { key: "model", size: "text", maxSize: 10 } });
-  world.submit({ fields: { model: "a", text: "x" } });
-  const fields = [
-    { model: "a", text: "xxxx" },
-    { model: "b", text: "xxxx" },
-    { model: "a", text: "xxxxxxx" },
-    { model: "a", text: "x" },
-    { model: "b", text: ["1", "2"] },
-    { model: "a", text: "x".repeat(99) },
-    { text: "x" },
-  ];
-  const calls = fields.map((each) => world.submit({ fields: each }));
-  const [replica] = world.replicas;
-  for (let execution = 0; execution < world.executions.length; execution++)
-    for (const call of world.executions[execution]!.calls) replica!.finish(call);
-  const together = world.executions.slice(1).map((each) => each.calls.map((call) => calls.indexOf(call)));
-  expect(together).toEqual([[0], [1, 4], [2, 3], [5], [6]]);
-});
+verifies(
+  ["batching.key", "batching.size"],
+  "a key keeps calls with other values apart, and a size bounds the sum",
+  () => {
+    const world = new BatchWorld({ run: { key: "model", size: "text", maxSize: 10 } });
+    world.submit({ fields: { model: "a", text: "x" } });
+    const fields = [
+      { model: "a", text: "xxxx" },
+      { model: "b", text: "xxxx" },
+      { model: "a", text: "xxxxxxx" },
+      { model: "a", text: "x" },
+      { model: "b", text: ["1", "2"] },
+      { model: "a", text: "x".repeat(99) },
+      { text: "x" },
+    ];
+    const calls = fields.map((each) => world.submit({ fields: each }));
+    const [replica] = world.replicas;
+    for (let execution = 0; execution < world.executions.length; execution++)
+      for (const call of world.executions[execution]!.calls) replica!.finish(call);
+    const together = world.executions.slice(1).map((each) => each.calls.map((call) => calls.indexOf(call)));
+    expect(together).toEqual([[0], [1, 4], [2, 3], [5], [6]]);
+  },
+);
 
 test("async runs fill the batch of callers, and the other way round", () => {
   const world = new BatchWorld({ run: { maxSize: 3 } });
@@ -144,17 +148,21 @@ verifies(
   },
 );
 
-test("a batch is one slot: of the replica's, of the queue's and of what scaling counts", () => {
-  const world = new BatchWorld({ run: {} }, { replicaConcurrency: 2 });
-  const [first, second] = [world.submit(), world.submit()];
-  for (let i = 0; i < 10; i++) world.submit();
-  expect(world.slots.demand().calls).toBe(3);
-  expect(world.slots.waiting).toBe(10);
-  world.replicas[0]!.finish(first);
-  expect(world.slots.demand().calls).toBe(2);
-  world.replicas[0]!.finish(second);
-  expect([world.slots.demand().calls, world.slots.waiting]).toEqual([1, 0]);
-});
+verifies(
+  "batching.slots",
+  "a batch is one slot: of the replica's, of the queue's and of what scaling counts",
+  () => {
+    const world = new BatchWorld({ run: {} }, { replicaConcurrency: 2 });
+    const [first, second] = [world.submit(), world.submit()];
+    for (let i = 0; i < 10; i++) world.submit();
+    expect(world.slots.demand().calls).toBe(3);
+    expect(world.slots.waiting).toBe(10);
+    world.replicas[0]!.finish(first);
+    expect(world.slots.demand().calls).toBe(2);
+    world.replicas[0]!.finish(second);
+    expect([world.slots.demand().calls, world.slots.waiting]).toEqual([1, 0]);
+  },
+);
 
 type Step =
   | {

@@ -1,0 +1,97 @@
+import { expect, test } from "vitest";
+import { retainedBytes } from "../../../support/retained-bytes.ts";
+import { verifies } from "../../../verifies.ts";
+import { BatchWorld } from "./batch-world.ts";
+
+verifies("batching.key-memory", "a key is forgotten when none of its calls is left", () => {
+  const world = new BatchWorld({ run: { key: "model" } });
+  const [replica] = world.replicas;
+  const call = (from: number, to: number): void => {
+    for (let i = from; i < to; i++) replica!.finish(world.submit({ fields: { model: `${i}`.padEnd(250) } }));
+    world.executions.length = 0;
+  };
+  const heapBytes = (): number => {
+    retainedBytes();
+    // Without buffers: those of the bodies are given back a moment after the collection.
+    return process.memoryUsage().heapUsed;
+  };
+  call(0, 5_000);
+  const before = heapBytes();
+  call(5_000, 15_000);
+  // Were they kept, it would be 5 MB.
+  expect(heapBytes() - before).toBeLessThan(1_000_000);
+});
+
+verifies(
+  "batching.max-wait",
+  "a call waits no longer than max_wait while other slots become free all the time",
+  () => {
+    const world = new BatchWorld({ run: {} }, {}, 2);
+    const { clock, replicas } = world;
+    for (const replica of replicas) replica.takesMs = (calls) => 5 + 0.2 * calls;
+    let nextAt = 0;
+    world.onEnd = () => {
+      nextAt = Math.max(nextAt, clock.nowMs) + 0.05;
+      if (nextAt < 2_000) clock.after(nextAt - clock.nowMs, () => world.submit());
+    };
+    for (let i = 0; i < 20; i++) world.submit();
+    clock.advance(2_100);
+    // Of these callers only one comes back. It finds a slot free, beside that of a caller of another function.
+    for (const replica of replicas) replica.takesMs = null;
+    let plain = world.submit({ functionName: "plain" });
+    const callPlain = (times: number): void => {
+      for (let i = 0; i < times; i++) {
+        clock.advance(0.5);
+        for (const replica of replicas) replica.finish(plain);
+        plain = world.submit({ functionName: "plain" });
+      }
+    };
+    callPlain(1);
+    const call = world.submit();
+    callPlain(100);
+    expect(call.handed).toBe(1);
+    expect(call.handedAt - call.enqueuedAt).toBeLessThanOrEqual(10.5);
+  },
+);
+
+test("a version without steppers runs calls that waited for one of the version before in its slots", () => {
+  const before = new BatchWorld({ generate: { stepper: "Decoder" } });
+  const after = new BatchWorld({});
+  const call = before.submit({ functionName: "generate" });
+  before.slots.heir = after.slots;
+  expect([call.handed, call.isStepped]).toEqual([1, false]);
+});
+
+verifies("batching.bytes", "a batch has no more bytes than fit into a frame", () => {
+  const world = new BatchWorld({ run: {} });
+  const first = world.submit();
+  const body = Buffer.alloc(100 * 1024 * 1024);
+  const calls = Array.from({ length: 5 }, (_, index) =>
+    world.submit({ lane: index % 2 === 0 ? "caller" : "backlog", body }),
+  );
+  world.replicas[0]!.finish(first);
+  for (let execution = 1; execution < world.executions.length; execution++)
+    for (const call of world.executions[execution]!.calls) world.replicas[0]!.finish(call);
+  const together = world.executions.slice(1).map((each) => each.calls.map((call) => calls.indexOf(call)));
+  expect(together).toEqual([[0, 2], [4, 1], [3]]);
+});
+
+verifies("batching.target", "calls that come at once are shared out so that each is answered in time", () => {
+  const latenciesFor = (targetLatencySeconds: number | null): number[] => {
+    const world = new BatchWorld({ run: { targetLatencySeconds, maxSize: 1000 } }, {}, 4);
+    const { clock } = world;
+    for (const replica of world.replicas) replica.takesMs = (calls) => 5 + 0.2 * calls;
+    const latencies: number[] = [];
+    world.onEnd = ({ enqueuedAt }) => latencies.push(clock.nowMs - enqueuedAt);
+    for (let burst = 0; burst < 50; burst++) {
+      // The first four find the replicas idle; the others wait for those to end.
+      for (let call = 0; call < 200; call++) world.submit();
+      clock.advance(200);
+    }
+    return latencies.slice(latencies.length / 2);
+  };
+  const lateShare = (latencies: number[]): number =>
+    latencies.filter((ms) => ms > 30).length / latencies.length;
+  expect(lateShare(latenciesFor(0.03))).toBeLessThan(0.05);
+  expect(lateShare(latenciesFor(null))).toBeGreaterThan(0.5);
+});
