@@ -234,8 +234,10 @@ class Batch(Generic[Key]):
         if is_list and len(value) == calls:
             return None
         what = "a " + type(value).__name__
-        if is_list or hasattr(type(value), "__len__"):
+        try:
             what += " of length %d" % len(value)
+        except Exception:  # noqa: BLE001 - some have no length, or only some of their kind, such as tensors
+            pass
         return TypeError(
             "%s() %s %s for a batch of %d: the result must be a list of length %d, with one item for each call"
             % (self.name, verb, what, calls, calls)
