@@ -55,7 +55,7 @@ verifies(
     for (const replica of service.apps.get("app")?.pool.replicas ?? []) replica.kill();
     for (const { body, headers } of streams) {
       const read = new Response(body).text();
-      await expect(read).rejects.toThrow();
+      await expect(read).rejects.toThrow("terminated");
       const { json } = await service.ofRun("app", headers.get("x-request-id") ?? "");
       expect(json).toMatchObject({ status: "failure", error: { code: "app_crashed" } });
     }
