@@ -19,6 +19,7 @@ export const BATCHING = {
   }),
   ...section("docs/batching.md: Sizes and keys", {
     "batching.keys": "Only calls with the same value share a batch, and there may be any number of values.",
+    "batching.bytes": "The arguments of a batch take 256 MiB at most; a larger call runs alone.",
     "batching.target": "Batches stay small enough for `target_latency`.",
   }),
   ...section("docs/batching.md: Errors", {

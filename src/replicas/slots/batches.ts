@@ -12,6 +12,8 @@ const MAX_RHYTHMS = 1_000;
 /** A longer value of a `key` is replaced by its hash. */
 const KEY_CHARS = 256;
 const PARSED_BYTES = 64 * 1024;
+/** Of the arguments of a batch together: they are one frame, whose length has 32 bits, and the replica reads it whole. */
+export const MAX_BATCH_BYTES = 256 * 1024 * 1024;
 
 /** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
 export class Group<C extends SlotCall> {
@@ -58,12 +60,14 @@ export class Group<C extends SlotCall> {
     call.group = null;
   }
 
-  /** Takes its oldest calls, up to a size together and so many; at least one. */
-  take(maxSize: number, maxCalls: number): C[] {
+  /** Takes its oldest calls, up to a size together, so many, and bytes of arguments; at least one. */
+  take(maxSize: number, maxCalls: number, maxBytes: number): C[] {
     let size = 0;
     let count = 0;
+    let bytes = 0;
     for (const call of this.calls) {
-      if (count > 0 && (size + call.size > maxSize || count === maxCalls)) break;
+      bytes += call.body.length;
+      if (count > 0 && (size + call.size > maxSize || count === maxCalls || bytes > maxBytes)) break;
       size += call.size;
       count += 1;
     }
@@ -186,15 +190,19 @@ export class Batches<C extends SlotCall> {
     const { lane, key, rules } = group;
     const isAlone = group.calls[0]?.isAlone ?? true;
     const most = reason === "deadline" ? size : Math.max(size, rules.maxSize);
-    const calls = this.#takeFrom(group, size, rules.maxSize);
+    const calls = this.#takeFrom(group, size, rules.maxSize, MAX_BATCH_BYTES);
     let weight = sizesOf(calls);
+    let leftBytes = MAX_BATCH_BYTES - bytesOf(calls);
     const emptied: Group<C>[] = [];
     const others = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
     for (const other of others) {
       const [first] = other.calls;
       if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
-      const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length);
+      // Those that follow came later: they do not pass it.
+      if (first.body.length > leftBytes) break;
+      const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length, leftBytes);
       weight += sizesOf(joined);
+      leftBytes -= bytesOf(joined);
       calls.push(...joined);
       if (other.calls.length === 0) emptied.push(other);
     }
@@ -204,8 +212,8 @@ export class Batches<C extends SlotCall> {
     return { calls, batch, emptied };
   }
 
-  #takeFrom(group: Group<C>, maxSize: number, maxCalls: number): C[] {
-    const calls = group.take(maxSize, maxCalls);
+  #takeFrom(group: Group<C>, maxSize: number, maxCalls: number, maxBytes: number): C[] {
+    const calls = group.take(maxSize, maxCalls, maxBytes);
     const isEmpty = group.calls.length === 0;
     this.#more[group.lane] -= calls.length - (isEmpty ? 1 : 0);
     if (isEmpty) this.#forget(group);
@@ -262,6 +270,10 @@ function otherLane(lane: Lane): Lane {
 
 function sizesOf(calls: readonly SlotCall[]): number {
   return calls.reduce((sum, { size }) => sum + size, 0);
+}
+
+function bytesOf(calls: readonly Pick<SlotCall, "body">[]): number {
+  return calls.reduce((sum, { body }) => sum + body.length, 0);
 }
 
 /** The value by which a call is grouped, and its size. */

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { retainedBytes } from "../../../support/retained-bytes.ts";
 import { verifies } from "../../../verifies.ts";
+import { MAX_BATCH_BYTES } from "../../../../src/replicas/slots/batches.ts";
 import { BatchWorld } from "./batch-world.ts";
 
 const finishAll = (world: BatchWorld): void => {
@@ -75,6 +76,23 @@ verifies(
     expect(calls.map(({ handed }) => handed)).toEqual([1, 1, 1]);
   },
 );
+
+verifies("batching.bytes", "the arguments of a batch are one frame, which has a largest size", () => {
+  const world = new BatchWorld({ run: {} });
+  const [replica] = world.replicas;
+  const first = world.submit();
+  const body = Buffer.alloc(100 * 1024 * 1024);
+  const huge = Buffer.alloc(MAX_BATCH_BYTES + 1);
+  const calls = [body, body, body, huge, body].map((each) => world.submit({ body: each }));
+  replica!.finish(first);
+  const seen: number[][] = [];
+  while (replica!.held.size > 0) {
+    seen.push([...replica!.held].map((call) => calls.indexOf(call)));
+    if (seen.length === 1) replica!.giveBack([...replica!.held]);
+    else finishAll(world);
+  }
+  expect(seen).toEqual([[0, 1], [0, 1], [2], [3], [4]]);
+});
 
 verifies("batching.target", "a call that is larger than a batch may be says nothing about batches", () => {
   const world = new BatchWorld({ run: { size: "n", maxSize: 1_000, targetLatencySeconds: 0.1 } });

@@ -49,7 +49,7 @@ export class PlayedCall implements SlotCall {
   ) {
     this.lane = lane;
     this.functionName = functionName;
-    this.body = Buffer.from(body);
+    this.body = typeof body === "string" ? Buffer.from(body) : body;
     this.#onEnd = onEnd;
   }
 
@@ -68,7 +68,7 @@ export type PlayedFields = {
   readonly functionName?: string;
   readonly fields?: Readonly<Record<string, unknown>>;
   /** Its arguments as they are sent, in place of `fields`. */
-  readonly body?: string;
+  readonly body?: string | Buffer;
 };
 
 /** Replicas that run for as long as a test says, and slots for them. */
