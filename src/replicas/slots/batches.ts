@@ -91,8 +91,10 @@ export type Moment = {
 export class Batches<C extends SlotCall> {
   readonly #rules: Readonly<Record<string, BatchingConfig>>;
   readonly #trends = new Map<string, DurationTrend>();
-  /** Those that wait, oldest first, by lane, function and key. Only the last may have room. */
-  readonly #groups = new Map<string, Group<C>[]>();
+  /** Those that wait, oldest first, by lane, function and key. Sets, as one that leaves may be one of many thousands. */
+  readonly #groups = new Map<string, Set<Group<C>>>();
+  /** Of those, the one that calls join. */
+  readonly #youngest = new Map<string, Group<C>>();
   readonly #rhythms = new Map<string, Rhythm>();
   /** Waiting calls beyond the first of each group, by lane. */
   readonly #more: Record<Lane, number> = { caller: 0, backlog: 0 };
@@ -120,8 +122,7 @@ export class Batches<C extends SlotCall> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
-    const groups = this.#groupsOf(call.lane, name);
-    const last = groups.at(-1);
+    const last = this.#youngest.get(call.lane + name);
     const group = last?.hasRoomFor(size, rules.maxSize)
       ? last
       : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
@@ -141,7 +142,8 @@ export class Batches<C extends SlotCall> {
     const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
     group.add(call, size);
     group.isClosed = true;
-    if (!call.isAlone) this.#groups.set(call.lane + name, [group, ...this.#groupsOf(call.lane, name)]);
+    if (!call.isAlone)
+      this.#groups.set(call.lane + name, new Set([group, ...this.#groupsOf(call.lane, name)]));
     return group;
   }
 
@@ -194,7 +196,7 @@ export class Batches<C extends SlotCall> {
     let weight = sizesOf(calls);
     let leftBytes = MAX_BATCH_BYTES - bytesOf(calls);
     const emptied: Group<C>[] = [];
-    const others = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
+    const others = isAlone ? [] : this.#ofBothLanes(lane, key);
     for (const other of others) {
       const [first] = other.calls;
       if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
@@ -234,24 +236,31 @@ export class Batches<C extends SlotCall> {
     trend.add(batch.weight, now - batch.handedAt);
   }
 
-  #groupsOf(lane: Lane, name: string): readonly Group<C>[] {
+  #groupsOf(lane: Lane, name: string): Iterable<Group<C>> {
     // Not kept if there are none: there may be any number of keys.
     return this.#groups.get(lane + name) ?? [];
+  }
+
+  *#ofBothLanes(lane: Lane, name: string): Generator<Group<C>> {
+    yield* this.#groupsOf(lane, name);
+    yield* this.#groupsOf(otherLane(lane), name);
   }
 
   #append(group: Group<C>): void {
     const name = group.lane + group.key;
     const groups = this.#groups.get(name);
-    if (groups) groups.push(group);
-    else this.#groups.set(name, [group]);
+    if (groups) groups.add(group);
+    else this.#groups.set(name, new Set([group]));
+    this.#youngest.set(name, group);
   }
 
   #forget(group: Group<C>): void {
     group.isClosed = true;
     const name = group.lane + group.key;
-    const others = (this.#groups.get(name) ?? []).filter((other) => other !== group);
-    if (others.length > 0) this.#groups.set(name, others);
-    else this.#groups.delete(name);
+    const groups = this.#groups.get(name);
+    groups?.delete(group);
+    if (groups?.size === 0) this.#groups.delete(name);
+    if (this.#youngest.get(name) === group) this.#youngest.delete(name);
   }
 
   #rhythmOf(name: string): Rhythm {
