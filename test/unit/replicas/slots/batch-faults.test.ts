@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { retainedBytes } from "../../../support/retained-bytes.ts";
 import { verifies } from "../../../verifies.ts";
 import { MAX_BATCH_BYTES } from "../../../../src/replicas/slots/batches.ts";
+import { CallQueue } from "../../../../src/replicas/slots/lanes.ts";
 import { BatchWorld } from "./batch-world.ts";
 
 const finishAll = (world: BatchWorld): void => {
@@ -113,4 +114,28 @@ verifies("batching.target", "a call that is larger than a batch may be says noth
   world.clock.advance(20);
   // Ten of them take as long as may be.
   expect(replica!.held.size).toBeLessThanOrEqual(10);
+});
+
+verifies("batching.keys", "places of calls that were taken out of order are not kept", () => {
+  const queue = new CallQueue<{ readonly enqueuedAt: number }>();
+  const push = (at: number) => {
+    const call = { enqueuedAt: at };
+    queue.push(call);
+    return call;
+  };
+  const use = (count: number): void => {
+    for (let at = 0; at < count; at++) {
+      push(at);
+      const taken = queue.find(() => true);
+      if (taken) queue.remove(taken);
+    }
+  };
+  const [first, second] = [push(0), push(0)];
+  push(0);
+  queue.remove(second);
+  queue.remove(first);
+  use(5_000);
+  const before = retainedBytes();
+  use(100_000);
+  expect(retainedBytes() - before).toBeLessThan(400_000);
 });
