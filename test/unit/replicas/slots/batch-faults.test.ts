@@ -6,7 +6,8 @@ import { CallQueue } from "../../../../src/replicas/slots/lanes.ts";
 import { BatchWorld } from "./batch-world.ts";
 
 const finishAll = (world: BatchWorld): void => {
-  for (const call of [...world.replicas[0]!.held]) world.replicas[0]!.finish(call);
+  const held = [...world.replicas[0]!.held];
+  for (const call of held) world.replicas[0]!.finish(call);
 };
 
 verifies("batching.keys", "keys whose calls have left are not remembered", () => {
