@@ -204,12 +204,8 @@ class Stepper:
             self._paused_shown = None
 
     def _is_stuck(self, call: _Call) -> bool:
-        """A call has ended that the app never got, since one of its methods runs for longer than any call may. Nothing
-        else stops it, and all later calls would wait in vain.
-        """
-        if not (self._inside and call.payload):
-            return False
-        limit_ms = frames.split_call(call.payload)[1].limit_ms
+        """The app never got this call, as one of its methods runs for longer than any call may: nothing else ends it."""
+        limit_ms = frames.split_call(call.payload)[1].limit_ms if self._inside and call.payload else 0
         return bool(limit_ms) and since(self._inside_since) >= limit_ms
 
     def _finish(self, call: _Call, frame: bytes, out: list[bytes]) -> None:
