@@ -204,7 +204,7 @@ class Stepper:
             self._paused_shown = None
 
     def _is_stuck(self, call: _Call) -> bool:
-        """The app never got this call, as one of its methods runs for longer than any call may: nothing else ends it."""
+        """The app never got this call, as one of its methods runs for longer than a call may. Nothing else ends it."""
         limit_ms = frames.split_call(call.payload)[1].limit_ms if self._inside and call.payload else 0
         return bool(limit_ms) and since(self._inside_since) >= limit_ms
 
