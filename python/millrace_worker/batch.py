@@ -335,7 +335,7 @@ class Batch(Generic[Key]):
 
 
 def items_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
-    """A copy of a list or tuple, made without the code of its class: that may mislead, or raise. None for other values."""
+    """A copy of a list or tuple, made without the code of its class, which may mislead or raise; or None."""
     # Not by `isinstance`, which asks the value.
     kind = type(value)
     if issubclass(kind, list):

@@ -74,6 +74,7 @@ def _method(kind: type, name: str, parameters: str, setting: str) -> Any:
         raise TypeError("%s.%s in main.py has to be a def, not an async def (%s)" % (kind.__name__, name, setting))
     return method
 
+
 def read_capacity(app: Any, entry: SteppedEntry) -> int:
     """How many calls a stepper takes at a time. Raises TypeError if it does not say."""
     kind = entry.kind.__name__

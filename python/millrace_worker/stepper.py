@@ -16,19 +16,18 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 from . import frames
-from .call import Replica, describe_exception, prepare, raised_frame, since, unsendable_frame
+from .batch_streams import print_exception, stalled_frame
+from .call import Replica, prepare, raised_frame, since, unsendable_frame
 from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder, to_utf8
-from .frames import STEPPER_CALLS
 from .logs import CURRENT_RUN, finish_lines
 from .signs import END, SKIP
-from .stepped import SteppedEntry
+from .stepped import SteppedEntry, read_capacity
 
 #: A stepper that returns nothing is asked again after this pause, unless its step took longer than the second: it may
 #: work without having anything to send, but must not use a processor for nothing.
 _PAUSE_SECONDS = 0.001
 _QUICK_SECONDS = 0.0002
-_STALLED = b'{"kind":"stalled"}'
 
 
 class Steppers:
@@ -112,6 +111,9 @@ class Stepper:
         self._capacity = 0
         self._failure: BaseException | None = None
         self._ready = threading.Event()
+        #: The app's method that runs, and since when.
+        self._inside = ""
+        self._inside_since = 0.0
         self._flow = Flow()
         self._flow_bytes = 0
         self._has_warned = False
@@ -154,6 +156,9 @@ class Stepper:
             self._drop(call)
             self._outbox.send(self._end(call, frames.pack(frames.CANCELLED, call_id)))
             self._tell()
+            is_stuck = self._is_stuck(call)
+        if is_stuck:
+            self._give_up("has not returned from %s() for as long as a run may take" % self._inside)
         return True
 
     def grant(self, call_id: int, count_bytes: int) -> bool:
@@ -196,6 +201,11 @@ class Stepper:
         if call.behind is not None:
             self._paused.discard(call.run_id)
             self._paused_shown = None
+
+    def _is_stuck(self, call: _Call) -> bool:
+        """The app never got this call, as one of its methods runs for longer than a call may. Nothing else ends it."""
+        limit_ms = frames.split_call(call.payload)[1].limit_ms if self._inside and call.payload else 0
+        return bool(limit_ms) and since(self._inside_since) >= limit_ms
 
     def _finish(self, call: _Call, frame: bytes, out: list[bytes]) -> None:
         """Sends the last frame of a call, or lets it wait behind the chunks that wait."""
@@ -241,7 +251,7 @@ class Stepper:
     def _construct(self) -> None:
         try:
             app = self._entry.kind()
-            self._capacity = _read_capacity(app, self._entry)
+            self._capacity = read_capacity(app, self._entry)
         finally:
             finish_lines("")
         self._app = app
@@ -261,13 +271,19 @@ class Stepper:
         if self._open:
             self._step()
 
+    def _enter(self, method: str) -> None:
+        self._inside_since = perf_counter()
+        self._inside = method
+
     def _remove(self, run_id: str) -> None:
         CURRENT_RUN.set(run_id)
+        self._enter("remove")
         try:
             self._app.remove(run_id)
         except BaseException as error:  # noqa: BLE001 - its call has ended already
-            sys.stderr.write(describe_exception(error)[1])
+            print_exception(error)
         finally:
+            self._inside = ""
             CURRENT_RUN.set("")
             finish_lines(run_id)
         self._leave_forks()
@@ -283,12 +299,14 @@ class Stepper:
             self._refuse(call, frames.pack(frames.FAILED, call.id, fault))
             return
         CURRENT_RUN.set(run_id)
+        self._enter("add")
         try:
             self._entry.add(self._app, call.run_id, arguments)
         except BaseException as error:  # noqa: BLE001 - whatever the app's code raises is the call's outcome
             self._fail(call, error)
             return
         finally:
+            self._inside = ""
             CURRENT_RUN.set("")
             finish_lines(run_id)
         self._leave_forks()
@@ -325,6 +343,8 @@ class Stepper:
         started = perf_counter()
         failure: BaseException | None = None
         made: Any = None
+        self._inside_since = started
+        self._inside = "step"
         try:
             made = self._app.step(paused)
             if not isinstance(made, dict):
@@ -332,6 +352,7 @@ class Stepper:
                 failure = TypeError("%s.step() returned %s, not a dict of ids and chunks" % (kind, type(made).__name__))
         except BaseException as error:  # noqa: BLE001 - whatever the app's code raises is the outcome of its calls
             failure = error
+        self._inside = ""
         self._leave_forks()
         if failure is not None:
             self._fail_all(failure)
@@ -393,7 +414,7 @@ class Stepper:
                 self._drop(call)
                 self._finish(call, unsendable_frame(call.id, error, since(call.started)), out)
                 continue
-            except BaseException as error:  # noqa: BLE001 - of the code that converts a value of the user's
+            except BaseException as error:  # noqa: BLE001 - of the code that converts a value of the app's
                 self._drop(call)
                 self._failed.append((call, error))
                 continue
@@ -427,7 +448,7 @@ class Stepper:
         if behind.total_bytes + len(frame) > self._limit_bytes + frames.CHUNK_HEAD.size:
             self._drop(call)
             behind.frames.clear()
-            out.append(self._end(call, frames.pack(frames.FAILED, call.id, _STALLED)))
+            out.append(self._end(call, stalled_frame(call.id)))
         else:
             behind.frames.append(frame)
             behind.total_bytes += len(frame)
@@ -439,7 +460,10 @@ class Stepper:
             text = (
                 "[millrace] %s.step() returned a chunk for %.100r, which it does not have: ignored, as all further ones"
             )
-            print(text % (kind, run_id), file=sys.stderr, flush=True)
+            try:
+                print(text % (kind, run_id), file=sys.stderr, flush=True)
+            except Exception:  # noqa: BLE001 - the app may have closed the stream; a key's repr is the app's code too
+                pass
 
     def _fail_all(self, error: BaseException) -> None:
         """Ends the calls that the app has. The app's object is of no use any more."""
@@ -458,13 +482,12 @@ class Stepper:
         try:
             self._construct()
         except BaseException as error:  # noqa: BLE001 - as in `_work`
-            self._give_up(error)
+            self._give_up("failed, and could not be constructed again", error)
 
-    def _give_up(self, error: BaseException) -> NoReturn:
-        kind = self._entry.kind.__name__
-        text = "[millrace] %s failed, and could not be constructed again: this replica ends"
-        print(text % kind, file=sys.stderr, flush=True)
-        self._replica.give_up(error)
+    def _give_up(self, why: str, error: BaseException | None = None) -> NoReturn:
+        text = "[millrace] %s %s: this replica ends" % (self._entry.kind.__name__, why)
+        print(text, file=sys.stderr, flush=True)
+        self._replica.give_up(error or TimeoutError(text))
 
     def _leave_forks(self) -> None:
         if os.getpid() != self._pid:
@@ -473,15 +496,3 @@ class Stepper:
 
 def _run_ms(call: _Call) -> bytes:
     return frames.MILLISECONDS.pack(since(call.started))
-
-
-def _read_capacity(app: Any, entry: SteppedEntry) -> int:
-    kind = entry.kind.__name__
-    if not hasattr(app, "capacity"):
-        raise TypeError("%s in main.py needs an attribute capacity: how many calls it takes at a time" % kind)
-    capacity = app.capacity
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or not 1 <= capacity <= STEPPER_CALLS:
-        raise TypeError(
-            "%s.capacity in main.py has to be an integer from 1 to %d, but is %.100r" % (kind, STEPPER_CALLS, capacity)
-        )
-    return int(capacity)

@@ -195,6 +195,9 @@ const hello = z.object({
   steppers: z
     .record(name, z.int().min(1).max(WIRE_LIMITS.stepperCalls))
     .default({})
+    .refine((capacities) => Object.keys(capacities).length <= WIRE_LIMITS.functions, {
+      message: `more than ${WIRE_LIMITS.functions} steppers`,
+    })
     .transform((capacities) => new Map(Object.entries(capacities))),
   // Absent from replicas of an earlier release, which may go on in remote seats.
   setup_ms: z.number().min(0).max(WIRE_LIMITS.setupMs).nullable().default(null),

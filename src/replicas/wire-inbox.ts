@@ -126,7 +126,7 @@ export class WireInbox {
         this.#takeResult(call, payload);
         break;
       case FRAME.FAILED:
-        this.#finish(call, parseFailure(payload));
+        this.#takeFailure(call, parseFailure(payload));
         break;
       case FRAME.END:
         this.#finish(call, { kind: "streamed", runMs: parseMs(payload) });
@@ -159,6 +159,12 @@ export class WireInbox {
     if (kind !== IS_JSON && kind !== IS_TEXT) throw new BadFrame(`a CHUNK of kind ${kind}`);
     if (kind === IS_JSON && !this.#isJson(bytes)) this.#refuse(call, notJson("chunk"));
     this.#events.onChunk(call, { isText: kind === IS_TEXT, bytes, wireBytes });
+  }
+
+  #takeFailure(call: Call, outcome: Outcome): void {
+    if (outcome.kind === "cancelled" && call.phase !== "streaming")
+      throw new BadFrame("a FAILED of kind stalled for a call that does not stream");
+    this.#finish(call, outcome);
   }
 
   #finish(call: Call, outcome: Outcome): void {

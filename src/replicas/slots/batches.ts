@@ -12,8 +12,7 @@ const MAX_RHYTHMS = 1_000;
 /** A longer value of a `key` is replaced by its hash. */
 const KEY_CHARS = 256;
 const PARSED_BYTES = 64 * 1024;
-
-/** The arguments of a batch have so many bytes at most, as much as one call may: it is one frame, held as a whole. */
+/** Of the arguments of a batch together: they are one frame, whose length has 32 bits, and the replica reads it whole. */
 export const MAX_BATCH_BYTES = 256 * 1024 * 1024;
 
 /** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
@@ -106,8 +105,10 @@ export type Moment = {
 export class Batches<C extends SlotCall> {
   readonly #rules: Readonly<Record<string, BatchingConfig>>;
   readonly #trends = new Map<string, DurationTrend>();
-  /** Those that wait, oldest first, by lane, function and key. Only the last may have room. */
-  readonly #groups = new Map<string, readonly Group<C>[]>();
+  /** Those that wait, oldest first, by lane, function and key. Sets, as one that leaves may be one of many thousands. */
+  readonly #groups = new Map<string, Set<Group<C>>>();
+  /** Of those, the one that calls join. */
+  readonly #youngest = new Map<string, Group<C>>();
   readonly #rhythms = new Map<string, Rhythm>();
   /** Waiting calls beyond the first of each group, by lane. */
   readonly #more: Record<Lane, number> = { caller: 0, backlog: 0 };
@@ -135,7 +136,7 @@ export class Batches<C extends SlotCall> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
-    const last = this.#groupsOf(call.lane, name).at(-1);
+    const last = this.#youngest.get(call.lane + name);
     const group = last?.hasRoomFor(call.body.length, size, rules.maxSize)
       ? last
       : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
@@ -149,7 +150,7 @@ export class Batches<C extends SlotCall> {
     }
     // Only the last may have room, so that calls leave in order.
     if (last) last.isClosed = true;
-    this.#remember(group);
+    this.#append(group);
     return group;
   }
 
@@ -160,7 +161,8 @@ export class Batches<C extends SlotCall> {
     const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
     group.add(call, size);
     group.isClosed = true;
-    if (!call.isAlone) this.#remember(group, true);
+    if (!call.isAlone)
+      this.#groups.set(call.lane + name, new Set([group, ...this.#groupsOf(call.lane, name)]));
     return group;
   }
 
@@ -213,10 +215,11 @@ export class Batches<C extends SlotCall> {
     let weight = sizesOf(calls);
     let leftBytes = MAX_BATCH_BYTES - bytesOf(calls);
     const others: Group<C>[] = [];
-    const candidates = isAlone ? [] : [...this.#groupsOf(lane, key), ...this.#groupsOf(otherLane(lane), key)];
+    const candidates = isAlone ? [] : this.#ofBothLanes(lane, key);
     for (const other of candidates) {
       const [first] = other.calls;
       if (!first || weight + first.size > most || calls.length >= rules.maxSize) break;
+      // Those that follow came later: they do not pass it.
       if (first.body.length > leftBytes) break;
       const joined = this.#takeFrom(other, most - weight, rules.maxSize - calls.length, leftBytes);
       weight += sizesOf(joined);
@@ -252,21 +255,31 @@ export class Batches<C extends SlotCall> {
     trend.add(batch.weight, now - batch.handedAt);
   }
 
-  /** To be changed by `#remember` and `#forget` alone: there may be any number of keys, so none without calls is kept. */
-  #groupsOf(lane: Lane, name: string): readonly Group<C>[] {
+  #groupsOf(lane: Lane, name: string): Iterable<Group<C>> {
+    // Not kept if there are none: there may be any number of keys.
     return this.#groups.get(lane + name) ?? [];
   }
 
-  #remember(group: Group<C>, isFirst = false): void {
-    const others = this.#groupsOf(group.lane, group.key);
-    this.#groups.set(group.lane + group.key, isFirst ? [group, ...others] : [...others, group]);
+  *#ofBothLanes(lane: Lane, name: string): Generator<Group<C>> {
+    yield* this.#groupsOf(lane, name);
+    yield* this.#groupsOf(otherLane(lane), name);
+  }
+
+  #append(group: Group<C>): void {
+    const name = group.lane + group.key;
+    const groups = this.#groups.get(name);
+    if (groups) groups.add(group);
+    else this.#groups.set(name, new Set([group]));
+    this.#youngest.set(name, group);
   }
 
   #forget(group: Group<C>): void {
     group.isClosed = true;
-    const others = this.#groupsOf(group.lane, group.key).filter((other) => other !== group);
-    if (others.length > 0) this.#groups.set(group.lane + group.key, others);
-    else this.#groups.delete(group.lane + group.key);
+    const name = group.lane + group.key;
+    const groups = this.#groups.get(name);
+    groups?.delete(group);
+    if (groups?.size === 0) this.#groups.delete(name);
+    if (this.#youngest.get(name) === group) this.#youngest.delete(name);
   }
 
   #rhythmOf(name: string): Rhythm {
@@ -287,7 +300,7 @@ function sizesOf(calls: readonly SlotCall[]): number {
   return calls.reduce((sum, { size }) => sum + size, 0);
 }
 
-function bytesOf(calls: readonly SlotCall[]): number {
+function bytesOf(calls: readonly Pick<SlotCall, "body">[]): number {
   return calls.reduce((sum, { body }) => sum + body.length, 0);
 }
 

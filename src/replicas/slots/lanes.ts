@@ -27,6 +27,8 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
 
   /** The one that has waited longest of those that may leave, left where it is. */
   find(mayLeave: (call: C) => boolean): C | undefined {
+    // Moves the head behind places that were cleared out of order: they would be looked at, and kept, for ever.
+    this.peek();
     for (let index = this.#head; index < this.#items.length; index++) {
       const call = this.#items[index];
       if (call && mayLeave(call)) return call;

@@ -417,3 +417,16 @@ test("what is nested too deep is not even parsed, and what a fault says holds no
   expect(read).toThrow(BadFrame);
   expect(read).not.toThrow(/hush/);
 });
+
+test("only a call that streams can stall", () => {
+  const stalled = frame(FRAME.FAILED, 1, '{"kind":"stalled"}');
+  expect(after(stalled)).toEqual(["bad: a FAILED of kind stalled for a call that does not stream"]);
+  expect(after(frame(FRAME.STREAM, 1, ""), stalled)).toEqual(["stream 1", "cancelled 1"]);
+});
+
+test("a HELLO has no more steppers than functions", () => {
+  const steppers = Object.fromEntries(
+    Array.from({ length: WIRE_LIMITS.functions + 1 }, (_, index) => [`f${index}`, 1]),
+  );
+  expect(() => parseHello(Buffer.from(JSON.stringify({ ...HELLO, steppers })))).toThrow("1000 steppers");
+});

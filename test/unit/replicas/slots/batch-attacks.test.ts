@@ -1,10 +1,13 @@
 import { expect } from "vitest";
 import { retainedBytes } from "../../../support/retained-bytes.ts";
 import { verifies } from "../../../verifies.ts";
+import { MAX_BATCH_BYTES } from "../../../../src/replicas/slots/batches.ts";
+import { CallQueue } from "../../../../src/replicas/slots/lanes.ts";
 import { BatchWorld } from "./batch-world.ts";
 
 const finishAll = (world: BatchWorld): void => {
-  for (const call of [...world.replicas[0]!.held]) world.replicas[0]!.finish(call);
+  const held = [...world.replicas[0]!.held];
+  for (const call of held) world.replicas[0]!.finish(call);
 };
 
 verifies("batching.key", "keys whose calls have left are not remembered", () => {
@@ -76,6 +79,23 @@ verifies(
   },
 );
 
+verifies("batching.bytes", "the arguments of a batch are one frame, which has a largest size", () => {
+  const world = new BatchWorld({ run: {} });
+  const [replica] = world.replicas;
+  const first = world.submit();
+  const body = Buffer.alloc(100 * 1024 * 1024);
+  const huge = Buffer.alloc(MAX_BATCH_BYTES + 1);
+  const calls = [body, body, body, huge, body].map((each) => world.submit({ body: each }));
+  replica!.finish(first);
+  const seen: number[][] = [];
+  while (replica!.held.size > 0) {
+    seen.push([...replica!.held].map((call) => calls.indexOf(call)));
+    if (seen.length === 1) replica!.giveBack([...replica!.held]);
+    else finishAll(world);
+  }
+  expect(seen).toEqual([[0, 1], [0, 1], [2], [3], [4]]);
+});
+
 verifies("batching.target", "a call that is larger than a batch may be says nothing about batches", () => {
   const world = new BatchWorld({ run: { size: "n", maxSize: 1_000, targetLatencySeconds: 0.1 } });
   const [replica] = world.replicas;
@@ -95,4 +115,28 @@ verifies("batching.target", "a call that is larger than a batch may be says noth
   world.clock.advance(20);
   // Ten of them take as long as may be.
   expect(replica!.held.size).toBeLessThanOrEqual(10);
+});
+
+verifies("batching.key", "places of calls that were taken out of order are not kept", () => {
+  const queue = new CallQueue<{ readonly enqueuedAt: number }>();
+  const push = (at: number) => {
+    const call = { enqueuedAt: at };
+    queue.push(call);
+    return call;
+  };
+  const use = (count: number): void => {
+    for (let at = 0; at < count; at++) {
+      push(at);
+      const taken = queue.find(() => true);
+      if (taken) queue.remove(taken);
+    }
+  };
+  const [first, second] = [push(0), push(0)];
+  push(0);
+  queue.remove(second);
+  queue.remove(first);
+  use(5_000);
+  const before = retainedBytes();
+  use(100_000);
+  expect(retainedBytes() - before).toBeLessThan(400_000);
 });
