@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 from . import frames
+from .batch_streams import stalled_frame
 from .call import Replica, describe_exception, prepare, raised_frame, since, unsendable_frame
 from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder, to_utf8
@@ -28,7 +29,6 @@ from .stepped import SteppedEntry
 #: work without having anything to send, but must not use a processor for nothing.
 _PAUSE_SECONDS = 0.001
 _QUICK_SECONDS = 0.0002
-_STALLED = b'{"kind":"stalled"}'
 
 
 class Steppers:
@@ -423,7 +423,7 @@ class Stepper:
         if behind.total_bytes + len(frame) > self._limit_bytes + frames.CHUNK_HEAD.size:
             self._drop(call)
             behind.frames.clear()
-            out.append(self._end(call, frames.pack(frames.FAILED, call.id, _STALLED)))
+            out.append(self._end(call, stalled_frame(call.id)))
         else:
             behind.frames.append(frame)
             behind.total_bytes += len(frame)

@@ -206,6 +206,7 @@ describe.each(WAYS)("%s", (_, isAsync, more, concurrency) => {
       );
       await until("it runs", () => lines(note).length > 0);
       abandon(pool, calls[2]!);
+      await until("the replica knows of it", () => pool.ready[0]?.calls.size === 3);
       writeFileSync(gate, "");
       const ended = await Promise.all(calls.map((each) => each.ended));
       expect(shown(ended)).toEqual(["ValueError: bad", 2, { kind: "cancelled" }, 4]);
