@@ -272,7 +272,9 @@ export class Slots<C extends SlotCall> {
   /** Its replica ended during a batch. It is not known whose fault that was: the calls run one by one. */
   #hasToRunAlone(call: C, { kind }: Outcome): boolean {
     const wasTogether = call.batch !== null && call.batch.size > 1;
-    const isAlone = kind === "died" && wasTogether && call.mayRunAgain && !this.isClosing;
+    // In closing slots nothing runs again, but async runs go back to the store without the loss of an attempt.
+    const maySurvive = !this.isClosing || call.lane === "backlog";
+    const isAlone = kind === "died" && wasTogether && call.mayRunAgain && maySurvive;
     if (isAlone) call.isAlone = true;
     return isAlone;
   }

@@ -95,3 +95,17 @@ verifies("batching.target", "calls that come at once are shared out so that each
   expect(lateShare(latenciesFor(0.03))).toBeLessThan(0.05);
   expect(lateShare(latenciesFor(null))).toBeGreaterThan(0.5);
 });
+
+verifies(
+  "batching.crash",
+  "a crash while a version is being replaced uses up no attempt of a batch's async runs",
+  () => {
+    const world = new BatchWorld({ run: {} });
+    const first = world.submit();
+    const [caller, run] = [world.submit(), world.submit({ lane: "backlog" })];
+    world.replicas[0]!.finish(first);
+    void world.slots.drain();
+    world.replicas[0]!.die();
+    expect([caller.outcome?.kind, run.outcome]).toEqual(["died", { kind: "refused", code: "draining" }]);
+  },
+);
