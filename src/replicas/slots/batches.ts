@@ -290,10 +290,35 @@ function bytesOf(calls: readonly SlotCall[]): number {
 /** The value by which a call is grouped, and its size. */
 function readBody({ body }: Pick<SlotCall, "body">, { key, size }: BatchingConfig) {
   if ((key === null && size === null) || body.length === 0) return { key: "", size: 1 };
-  const fields = JSON.parse(body.toString("utf8")) as Record<string, unknown>;
-  const valueOf = (name: string | null): unknown =>
-    name !== null && Object.hasOwn(fields, name) ? fields[name] : undefined;
-  return { key: shortKey(valueOf(key)), size: sizeOf(valueOf(size)) };
+  const text = body.toString("utf8");
+  const fields = JSON.parse(text) as Record<string, unknown>;
+  const given = valueOf(fields, key);
+  const value = isExact(given) ? given : valueOf(JSON.parse(text, asWritten) as Record<string, unknown>, key);
+  return { key: shortKey(value), size: sizeOf(valueOf(fields, size)) };
+}
+
+function valueOf(fields: Record<string, unknown>, name: string | null): unknown {
+  return name !== null && Object.hasOwn(fields, name) ? fields[name] : undefined;
+}
+
+/** Whether a value has no number that is rounded here and not in Python, where integers have any length. */
+function isExact(value: unknown): boolean {
+  if (typeof value === "number") return Number.isSafeInteger(value) || (value % 1 !== 0 && isFinite(value));
+  if (typeof value !== "object" || value === null) return true;
+  return Object.values(value).every((each) => isExact(each));
+}
+
+/** Keeps such numbers as they were written. */
+function asWritten(_name: string, value: unknown, { source }: { readonly source?: string }): unknown {
+  return typeof value !== "number" || isExact(value) || source === undefined ? value : JSON.rawJSON(source);
+}
+
+declare global {
+  // Node has them, TypeScript not yet.
+  interface JSON {
+    parse(text: string, reviver: typeof asWritten): unknown;
+    rawJSON(text: string): object;
+  }
 }
 
 function shortKey(value: unknown): string {
