@@ -11,7 +11,7 @@ const MAX_RHYTHMS = 1_000;
 const KEY_CHARS = 256;
 
 /** The arguments of a batch have so many bytes at most, as much as one call may: it is one frame, held as a whole. */
-export const MAX_BATCH_BYTES = 256 * 1024 * 1024;
+const MAX_BATCH_BYTES = 256 * 1024 * 1024;
 
 /** Calls of a function that wait, in order of arrival, and may leave together. It has one place in its lane. */
 export class Group<C extends SlotCall> {
