@@ -45,6 +45,8 @@ class Decoder:
     ):
         if not stream:
             raise ValueError('answers are streamed: send "stream": true')
+        # Callers may send anything. Here an error fails its call alone; in `step` it would fail all of them.
+        max_tokens, temperature = int(max_tokens), float(temperature)
         prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         if not 1 <= max_tokens <= CONTEXT - len(prompt):
             raise ValueError(f"{len(prompt)} tokens were sent; max_tokens must be from 1 to the rest of {CONTEXT}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from json import dumps
 from typing import Any, Callable, Generic, TypeVar
 
 from . import frames
@@ -113,7 +112,7 @@ class Streams(Generic[Key]):
                     held += frame
                 else:
                     held.clear()
-                    stalled.append((member, stalled_frame(member.call_id, self._batch.run_ms)))
+                    stalled.append((member, stalled_frame(member.call_id)))
         if stalled:
             self._batch.end(stalled)
         return sent_bytes
@@ -144,6 +143,6 @@ def print_exception(error: BaseException) -> None:
         pass
 
 
-def stalled_frame(call_id: int, run_ms: float) -> bytes:
+def stalled_frame(call_id: int) -> bytes:
     """FAILED, for a call whose reader lags too far behind."""
-    return frames.pack(frames.FAILED, call_id, dumps({"kind": "stalled", "run_ms": run_ms}).encode())
+    return frames.pack(frames.FAILED, call_id, b'{"kind":"stalled"}')

@@ -87,7 +87,11 @@ describe("the examples with models", () => {
       const alone: string[] = [];
       for (let place = 0; place < 6; place += 1) alone.push(await ask(place));
       const places = Array.from({ length: 24 }, (_, place) => place % 6);
-      expect(await Promise.all(places.map(ask))).toEqual(places.map((place) => alone[place]));
+      const answers = Promise.all(places.map(ask));
+      const messages = [{ role: "user", content: "water" }];
+      const misfit = { messages, stream: true, temperature: "hot" };
+      expect((await service().call("llm", misfit, { functionName: "chat" })).status).toBe(500);
+      expect(await answers).toEqual(places.map((place) => alone[place]));
       const whole = await service().call("llm", { messages: [] }, { functionName: "chat" });
       expect([whole.status, whole.json.message]).toEqual([
         500,
