@@ -305,12 +305,13 @@ export class Slots<C extends SlotCall> {
 
   #load(): number {
     // In slots: calls that leave together count as one.
-    let calls = this.#waiting.places;
-    for (const replica of this.#capacity.replicas) calls += replica.busy;
-    if (!this.#waiting.hasBatches) return calls;
+    let load = this.#waiting.places;
+    for (const replica of this.#capacity.replicas) load += replica.busy;
+    if (!this.#waiting.hasBatches) return load;
+    // A replica's slots and each of its steppers work side by side.
     for (const [functionName, waiting] of this.#waiting.stepped())
-      calls += this.#steppedLoad(functionName, waiting);
-    return calls;
+      load = Math.max(load, this.#steppedLoad(functionName, waiting));
+    return load;
   }
 
   /** As many slots as the replicas have that the calls of a stepper need. */
@@ -321,7 +322,8 @@ export class Slots<C extends SlotCall> {
       const stepper = replica.stepper?.(functionName);
       if (!stepper) continue;
       calls += stepper.held;
-      capacity = stepper.capacity;
+      // Unknown of a replica that starts.
+      if (stepper.capacity > 0) capacity = stepper.capacity;
     }
     return Math.ceil(calls / capacity) * this.#scaling.replicaConcurrency;
   }

@@ -121,3 +121,22 @@ verifies("batching.key", "numbers that only Python tells apart are different key
   const together = world.executions.slice(1).map((each) => each.calls.map((call) => calls.indexOf(call)));
   expect(together).toEqual([[0], [1], [2], [3], [4], [5, 6]]);
 });
+
+verifies(
+  "stepper.beside",
+  "steppers and slots work side by side, so that one replica is enough for a call of each",
+  () => {
+    const world = new BatchWorld({ one: { stepper: "One" }, two: { stepper: "Two" } });
+    const [replica] = world.replicas;
+    // Its capacity is not known while it starts.
+    world.submit({ functionName: "one" });
+    expect(world.slots.demand().calls).toBe(1);
+    replica!.steppers = { one: 2, two: 2 };
+    world.slots.handOver();
+    world.submit({ functionName: "two" });
+    world.submit({ functionName: "plain" });
+    expect([replica!.held.size, world.slots.demand().calls]).toEqual([3, 1]);
+    for (let i = 0; i < 2; i++) world.submit({ functionName: "one" });
+    expect([replica!.held.size, world.slots.demand().calls]).toEqual([4, 2]);
+  },
+);

@@ -131,6 +131,8 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
   takesMs: ((calls: number, functionName: string) => number) | null = null;
   /** It hears of no cancel, since its code lets no other thread run. */
   isDeaf = false;
+  /** How many calls its steppers take; null before it has told. */
+  steppers: Readonly<Record<string, number>> | null = null;
   readonly #world: BatchWorld;
 
   constructor(world: BatchWorld) {
@@ -145,8 +147,15 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
     };
   }
 
+  stepper(functionName: string): { room: number; held: number; capacity: number } {
+    const capacity = this.steppers?.[functionName] ?? 0;
+    const held = [...this.held].filter((call) => call.functionName === functionName).length;
+    return { room: Math.max(0, capacity - held), held, capacity };
+  }
+
   hand(call: PlayedCall, now: number): void {
     this.handBatch([call], now);
+    if (call.isStepped) this.busy -= 1;
   }
 
   handBatch(calls: readonly PlayedCall[], now: number): void {
