@@ -384,8 +384,7 @@ export class Slots<C extends SlotCall> {
     const others = [...replica.calls.values()].filter((other) => !other.hasEnded);
     // Its code runs for these too. It leaves them as soon as the harness gets the interpreter from code that keeps it.
     const { batch, isStepped } = call;
-    const isRunWith = (other: C) => (isStepped ? other.isStepped : batch !== null && other.batch === batch);
-    if (others.some(isRunWith)) {
+    if (others.some((other) => isStepped || (batch !== null && other.batch === batch))) {
       lookAgain();
       return;
     }
