@@ -76,6 +76,7 @@ export const SEATS = {
     "seats.walls-told": "The isolation of remote apps is reported as the weakest of all seats.",
     "seats.limits.memory":
       "On a machine of others, a replica that uses more memory than its app names ends as on a host; no other does.",
+    "seats.questions": "A seat is asked about its program only while it has one.",
     "seats.limits.disk":
       "On a machine of others, an app whose temporary files or storage take too much is ended, and says why.",
     "seats.ports":

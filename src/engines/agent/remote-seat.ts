@@ -44,6 +44,8 @@ export class RemoteSeat {
   readonly #questions: Questions;
   readonly #told = new Set<SeatStartPhase>();
   readonly #verdict: Verdict = { why: null };
+  /** Its agent has said on this connection that the program runs: before that it has nothing to look at. */
+  #hasStarted = false;
 
   constructor(
     parts: RemoteParts,
@@ -60,7 +62,7 @@ export class RemoteSeat {
     this.#clock = clock;
     this.#events = events;
     this.#begunAt = claimed ? null : clock.monotonic();
-    this.#questions = new Questions(clock, (question) => this.say(question));
+    this.#questions = new Questions(clock, (question) => this.#hasStarted && this.say(question));
     this.#session = this.#open(claimed);
     if (claimed) {
       const late = clock.after(BACK_MS, () => this.#end(ended("it did not come")));
@@ -100,7 +102,10 @@ export class RemoteSeat {
           if (this.#session.isEnding) this.say({ end: {} });
         },
         onMessage: (message) => this.#hear(message),
-        onDisconnected: () => this.#questions.giveUp(),
+        onDisconnected: () => {
+          this.#hasStarted = false;
+          this.#questions.giveUp();
+        },
         onFault: (fault) =>
           this.#end({ detail: `its agent broke the protocol: ${fault}`, initFailure: null, fault }),
         onLost: () => {
@@ -132,6 +137,7 @@ export class RemoteSeat {
     else if ("adopted" in message) this.#back.resolve(true);
     else if ("fetched" in message) this.#tell("fetched");
     else if ("started" in message) {
+      this.#hasStarted = true;
       this.#tell("started");
       if (message.started.walls) this.#parts.onWalls?.(message.started.walls);
     } else if ("printed" in message) this.#events.onLog({ ...message.printed, runId: null });
