@@ -8,9 +8,9 @@ const databases = testDatabases();
 verifies("seats.questions", "a seat may be asked what its program uses before the program runs", async () => {
   const toml = '[deployment]\nfork = "never"\n';
   const { on } = await remoteService(databases, { good: { main: "def run():\n    return 1\n", toml } });
-  let isOver = false;
-  const call = on.call("good").finally(() => (isOver = true));
-  while (!isOver) {
+  const state = { isOver: false };
+  const call = on.call("good").finally(() => (state.isOver = true));
+  while (!state.isOver) {
     for (const replica of on.apps.get("good")?.pool.replicas ?? []) void replica.usage();
     await new Promise((resolve) => setImmediate(resolve));
   }
