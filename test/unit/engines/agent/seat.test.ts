@@ -177,6 +177,7 @@ verifies("seats.memory", "a fork that memory ran out for is told from one that w
   const seat = await playedSeat();
   const agent = await seat.sit();
   agent.say(HELLO, FETCHED, STARTED);
+  await until("it has started", () => seat.process.obstacle?.() === null);
   let heard = 1;
   const explained = async (deaths: number): Promise<unknown> => {
     const explanation = seat.process.explain?.(KILLED);
