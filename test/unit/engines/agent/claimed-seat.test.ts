@@ -164,7 +164,7 @@ verifies(
     const agent = await seat.call(`${BACK} 2`);
     await agent.hears(1);
     agent.say(...STARTED, { adopted: {} });
-    expect(await seat.isBack).toBe(true);
+    await until("it has started", () => seat.process.obstacle?.() === null);
     const explained = seat.process.explain?.({ detail: "killed by SIGKILL", initFailure: null });
     await agent.hears(2);
     const { id } = agent.heard[1].look;
