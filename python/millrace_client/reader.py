@@ -49,7 +49,7 @@ class Reader:
                         self._had += 1
                         yield last[0]
                         last = None
-                    # An app may pass on such a message from elsewhere: the service's own is the last of the stream.
+                    # An app may yield such a message itself. The one of the service is the last of the stream.
                     error = error_in(parsed(data)) if event == "error" else None
                     if error and self._run_id and error.request_id == self._run_id:
                         last = ((event, data), error)
@@ -59,7 +59,7 @@ class Reader:
             except ConnectionLost as error:
                 broken = error
         if last and last[1].code == "node_lost":
-            # The run may go on elsewhere, or it has ended: it is asked.
+            # The run may have ended, or continue on another node: its record says which.
             broken = lost(str(last[1]), self._run_id)
         elif last:
             self.is_over = True

@@ -93,7 +93,7 @@ class Execution(Generic[Key]):
 
     def __init__(self, members: Sequence[Member], key: Key) -> None:
         self.members = members
-        #: By which the way of running knows it.
+        #: Identifies it for the loop or thread that runs it, which may have to stop it.
         self.key = key
         #: Its calls have begun to stream, so they cannot run again.
         self.has_streams = False
