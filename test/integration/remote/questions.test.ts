@@ -7,7 +7,9 @@ const databases = testDatabases();
 
 verifies("seats.questions", "a seat may be asked what its program uses before the program runs", async () => {
   const toml = '[deployment]\nfork = "never"\n';
-  const { on } = await remoteService(databases, { good: { main: "def run():\n    return 1\n", toml } });
+  const { on, place } = await remoteService(databases, {
+    good: { main: "def run():\n    return 1\n", toml },
+  });
   const state = { isOver: false };
   const call = on.call("good").finally(() => (state.isOver = true));
   while (!state.isOver) {
@@ -15,6 +17,7 @@ verifies("seats.questions", "a seat may be asked what its program uses before th
     await new Promise((resolve) => setImmediate(resolve));
   }
   const { status, text } = await call;
-  expect([status, text]).toEqual([200, expect.stringContaining('"result":1')]);
+  const told = JSON.stringify([text, on.logs, place.words], null, 1);
+  expect([status, text], told).toEqual([200, expect.stringContaining('"result":1')]);
   expect(on.logs.filter(({ text }) => text.includes("out of turn"))).toEqual([]);
 });
