@@ -63,9 +63,10 @@ class Loop:
         poll = self._epoll.poll
         waiting = self._waiting
         while not self._is_over:
-            for descriptor, events in poll(max(0.0, self._next_at - time.monotonic())):
-                act = waiting.get(descriptor)
-                if act is not None:
+            ready = poll(max(0.0, self._next_at - time.monotonic()))
+            # An earlier handler may close a descriptor, and a later one open another of that number: its events differ.
+            for descriptor, events, act in [(each, events, waiting.get(each)) for each, events in ready]:
+                if act is not None and waiting.get(descriptor) is act:
                     act(events)
             now = time.monotonic()
             if now >= self._next_at or self._is_woken:
