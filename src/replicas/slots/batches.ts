@@ -99,6 +99,9 @@ export type Moment = {
   readonly freeSpan: number;
   readonly limitMs: number;
   readonly isDraining: boolean;
+  /** How many calls wait in all, and for how many slots of replicas that are ready. */
+  readonly inAll: number;
+  readonly slots: number;
 };
 
 /** Groups the waiting calls of batched functions, and learns from what becomes of them. */
@@ -174,7 +177,7 @@ export class Batches<C extends SlotCall> {
   }
 
   /** Whether a group leaves, if a slot is free. */
-  decide(group: Group<C>, { now, freedAt, freeSpan, limitMs, isDraining }: Moment): Release {
+  decide(group: Group<C>, { now, freedAt, freeSpan, limitMs, ...moment }: Moment): Release {
     const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
     const { maxWaitSeconds, targetLatencySeconds } = rules;
     if (group.freeSpan !== freeSpan) group.couldLeaveAt = Math.max(freedAt, enqueuedAt);
@@ -188,7 +191,7 @@ export class Batches<C extends SlotCall> {
         lullMs: now - Math.max(freedAt, rhythm.lastMs),
         freeMs: now - group.couldLeaveAt,
         restMs: Math.max(freedAt, enqueuedAt) - freedAt,
-        isDraining,
+        ...moment,
       },
       {
         maxWaitMs: maxWaitSeconds * 1000,
