@@ -214,7 +214,7 @@ export class Slots<C extends SlotCall> {
     const moment = { now, limitMs, isDraining: this.#isDraining };
     while (this.#waiting.places > 0) {
       const replica = this.#free();
-      if (!replica) return this.#waiting.noteBusy();
+      if (!replica) return;
       const departure = this.#waiting.depart(moment);
       if (typeof departure === "number") {
         this.#groupTimer = this.#clock.after(Math.max(1, departure), () => this.handOver());
