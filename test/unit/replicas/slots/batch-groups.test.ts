@@ -140,3 +140,11 @@ verifies(
     expect([replica!.held.size, world.slots.demand().calls]).toEqual([4, 2]);
   },
 );
+
+verifies("stepper.beside", "async runs fill a stepper, and as many wait to follow them", () => {
+  const world = new BatchWorld({ one: { stepper: "One" } });
+  world.replicas[0]!.steppers = { one: 1_000 };
+  while (world.slots.backlogRoom > 0) world.submit({ functionName: "one", lane: "backlog" });
+  expect(world.replicas[0]!.held.size).toBe(1_000);
+  expect(world.slots.waiting).toBeGreaterThanOrEqual(1_000);
+});
