@@ -404,7 +404,7 @@ class Stepper:
                     self._close(call)
                     self._finish(call, frames.pack(frames.END, call.id, _run_ms(call)), out)
                     continue
-                elif isinstance(value, BaseException):
+                elif issubclass(type(value), BaseException):  # Not by `isinstance`, which asks the value.
                     self._close(call)
                     self._failed.append((call, value))
                     continue

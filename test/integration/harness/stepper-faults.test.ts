@@ -13,6 +13,9 @@ class Broken:
     def model_dump(self, mode):
         raise LookupError("while it is encoded")
 
+class Posing:
+    __class__ = ValueError
+
 class Decoder:
     capacity = 8
 
@@ -44,6 +47,9 @@ class Decoder:
                 os._exit(3)
             elif what == "broken":
                 made[id] = Broken()
+                self.calls[id] = ["end", "", ""]
+            elif what == "posing":
+                made[id] = Posing()
                 self.calls[id] = ["end", "", ""]
             elif what == "hang":
                 while True:
@@ -128,6 +134,14 @@ verifies("stepper.failures", "a chunk whose conversion raises fails its call alo
   writeFileSync(gate, "");
   expect((await kept.end()).kind).toBe("streamed");
   expect(kept.values).toEqual(["text kept"]);
+});
+
+verifies("stepper.failures", "a chunk that only poses as an exception fails its call alone", async () => {
+  const gate = noteFile();
+  const kept = say("kept", { gate });
+  expect(await say("posing").end()).toMatchObject({ kind: "unsendable", code: "result_not_json" });
+  writeFileSync(gate, "");
+  expect((await kept.end()).kind).toBe("streamed");
 });
 
 verifies("stepper.failures", "an app without stderr keeps its stepper", async () => {
