@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { retainedBytes } from "../../../support/retained-bytes.ts";
 import { verifies } from "../../../verifies.ts";
 import { BatchWorld } from "./batch-world.ts";
 
@@ -82,21 +81,4 @@ verifies("batching.crash", "a call that has to run alone does so in another vers
     for (const call of heir.executions[at]!.calls) heir.replicas[0]!.finish(call);
   expect(heir.executions.map(({ calls }) => calls.length)).toEqual([1, 1, 1, 1]);
   expect(calls.filter(({ outcome }) => outcome?.kind === "returned")).toHaveLength(2);
-});
-
-test("values of a key are forgotten with their calls", () => {
-  const world = new BatchWorld({ run: { key: "text" } });
-  let sent = 0;
-  const serve = (calls: number): void => {
-    for (const end = sent + calls; sent < end; sent++) {
-      const call = world.submit({ fields: { text: `${sent}`.padEnd(200, "x") } });
-      world.replicas[0]!.finish(call);
-      world.executions.length = 0;
-    }
-  };
-  serve(2_000);
-  const before = retainedBytes();
-  serve(40_000);
-  // Each had two entries of 200 bytes. What else the tests of this process leave behind is a few megabytes.
-  expect((retainedBytes() - before) / 40_000).toBeLessThan(200);
 });
