@@ -51,8 +51,7 @@ class Steppers:
         if stepper is None:
             self._replica.wait_behind(range(call_id, call_id + count))
             return False
-        if self._replica.begin(call_id):
-            stepper.take(call_id, payload)
+        stepper.take(call_id, payload)
         return True
 
     def drain(self) -> None:
@@ -143,6 +142,9 @@ class Stepper:
     def take(self, call_id: int, payload: bytes) -> None:
         call = _Call(call_id, payload, Chunks(call_id, self._encode, self._limit_bytes))
         with self._changed:
+            # Under the lock: a cancel that comes when the call has begun has to find it.
+            if not self._replica.begin(call_id):
+                return
             self._calls[call_id] = call
             self._new.append(call)
             self._tell()
@@ -156,9 +158,9 @@ class Stepper:
             self._drop(call)
             self._outbox.send(self._end(call, frames.pack(frames.CANCELLED, call_id)))
             self._tell()
-            is_stuck = self._is_stuck(call)
-        if is_stuck:
-            self._give_up("has not returned from %s() for as long as a run may take" % self._inside)
+            stuck_in = self._inside if self._is_stuck(call) else ""
+        if stuck_in:
+            self._give_up("has not returned from %s() for as long as a run may take" % stuck_in)
         return True
 
     def grant(self, call_id: int, count_bytes: int) -> bool:
@@ -343,8 +345,7 @@ class Stepper:
         started = perf_counter()
         failure: BaseException | None = None
         made: Any = None
-        self._inside_since = started
-        self._inside = "step"
+        self._enter("step")
         try:
             made = self._app.step(paused)
             if not isinstance(made, dict):
@@ -403,7 +404,7 @@ class Stepper:
                     self._close(call)
                     self._finish(call, frames.pack(frames.END, call.id, _run_ms(call)), out)
                     continue
-                elif isinstance(value, BaseException):
+                elif issubclass(type(value), BaseException):  # Not by `isinstance`, which asks the value.
                     self._close(call)
                     self._failed.append((call, value))
                     continue

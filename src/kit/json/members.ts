@@ -25,8 +25,9 @@ export type MemberText = {
 };
 
 /**
- * The values of some members of an object, which was checked to be JSON. Nothing is parsed: of 32 MiB, that takes less
- * than half of the time for numbers (190 ms of 470, on a busy machine), and a seventh for a string (13 of 91).
+ * The values of some members of an object, which was checked to be JSON without duplicate keys. Nothing is parsed: of
+ * 32 MiB, that takes less than half of the time for numbers (190 ms of 470, on a busy machine), and a seventh for a string
+ * (13 of 91).
  */
 export function findMembers(body: Buffer, names: readonly string[]): ReadonlyMap<string, MemberText> {
   const found = new Map<string, MemberText>();

@@ -28,9 +28,8 @@ export class Group<C extends SlotCall> {
   bytes = 0;
   /** No call may join it any more. */
   isClosed = false;
-  /** Since when it could have left, in a span in which there always was a free slot. */
-  couldLeaveAt = 0;
-  freeSpan = -1;
+  /** When it could first have left, because a slot was free; null if none was yet. */
+  couldLeaveAt: number | null = null;
 
   constructor(lane: Lane, functionName: string, key: string, rhythm: Rhythm, rules: BatchingConfig) {
     this.lane = lane;
@@ -85,7 +84,7 @@ export class Group<C extends SlotCall> {
     this.size -= size;
     this.bytes -= bytes;
     for (const call of taken) call.group = null;
-    this.freeSpan = -1;
+    this.couldLeaveAt = null;
     return taken;
   }
 }
@@ -95,8 +94,6 @@ export type Moment = {
   readonly now: number;
   /** When a slot last became free. */
   readonly freedAt: number;
-  /** Counts the spans between moments without a free slot. */
-  readonly freeSpan: number;
   readonly limitMs: number;
   readonly isDraining: boolean;
   /** How many calls wait in all, and for how many slots of replicas that are ready. */
@@ -177,11 +174,12 @@ export class Batches<C extends SlotCall> {
   }
 
   /** Whether a group leaves, if a slot is free. */
-  decide(group: Group<C>, { now, freedAt, freeSpan, limitMs, ...moment }: Moment): Release {
+  decide(group: Group<C>, { now, freedAt, limitMs, ...moment }: Moment): Release {
     const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
     const { maxWaitSeconds, targetLatencySeconds } = rules;
-    if (group.freeSpan !== freeSpan) group.couldLeaveAt = Math.max(freedAt, enqueuedAt);
-    group.freeSpan = freeSpan;
+    const freeAt = Math.max(freedAt, enqueuedAt);
+    // The first time: while it waits, other calls may use and free a slot again and again.
+    group.couldLeaveAt ??= freeAt;
     return release(
       {
         calls: calls.length,
@@ -190,7 +188,7 @@ export class Batches<C extends SlotCall> {
         oldestMs: now - enqueuedAt,
         lullMs: now - Math.max(freedAt, rhythm.lastMs),
         freeMs: now - group.couldLeaveAt,
-        restMs: Math.max(freedAt, enqueuedAt) - freedAt,
+        restMs: freeAt - freedAt,
         ...moment,
       },
       {

@@ -60,7 +60,7 @@ export type SlotReplica<C> = {
   readonly isWorn: boolean;
   /** How many of its slots are in use. */
   readonly busy: number;
-  /** How many more calls a stepper of it takes now, and how many it has. */
+  /** How many more calls a stepper of it takes now, how many it has, and how many it takes in all. */
   stepper?(functionName: string): { readonly room: number; readonly held: number; readonly capacity: number };
   hand(call: C, now: number): void;
   /** Hands over calls of a function that share an execution. Servers have no functions. */

@@ -94,9 +94,24 @@ export class Slots<C extends SlotCall> {
     const slots = this.#scaling.maxReplicas * this.#scaling.replicaConcurrency;
     const ahead = Math.floor(slots * this.#pace.callsIn(BACKLOG_AHEAD_MS));
     const held = this.#waiting.count("backlog") + this.#backlogInHand;
-    // A batch for each slot, and the next one.
-    const most = this.#waiting.hasBatches ? 2 * slots * this.#waiting.mostCalls : slots;
+    const most = this.#waiting.hasBatches ? this.#mostTogether(slots) : slots;
     return Math.max(0, most + Math.min(MAX_BACKLOG_AHEAD, ahead) - held);
+  }
+
+  /** A batch for each slot, as many calls as the steppers take, and the same once more, to follow them. */
+  #mostTogether(slots: number): number {
+    let calls = slots * this.#waiting.mostCalls;
+    for (const [functionName] of this.#waiting.stepped())
+      calls += this.#scaling.maxReplicas * this.#stepperCapacity(functionName);
+    return 2 * calls;
+  }
+
+  /** How many calls one replica's stepper takes; 0 before a replica has told. */
+  #stepperCapacity(functionName: string): number {
+    let most = 0;
+    for (const replica of this.#capacity.replicas)
+      most = Math.max(most, replica.stepper?.(functionName).capacity ?? 0);
+    return most;
   }
 
   /** Changes the limits, also for running calls; except a replica's concurrency, which is fixed at its start. */
@@ -216,7 +231,7 @@ export class Slots<C extends SlotCall> {
     const moment = { now, limitMs, isDraining: this.#isDraining, slots };
     while (this.#waiting.places > 0) {
       const replica = this.#free();
-      if (!replica) return this.#waiting.noteBusy();
+      if (!replica) return;
       const departure = this.#waiting.depart(moment);
       if (typeof departure === "number") {
         this.#groupTimer = this.#clock.after(Math.max(1, departure), () => this.handOver());
@@ -319,14 +334,8 @@ export class Slots<C extends SlotCall> {
   /** As many slots as the replicas have that the calls of a stepper need. */
   #steppedLoad(functionName: string, waiting: number): number {
     let calls = waiting;
-    let capacity = this.#waiting.mostCalls;
-    for (const replica of this.#capacity.replicas) {
-      const stepper = replica.stepper?.(functionName);
-      if (!stepper) continue;
-      calls += stepper.held;
-      // Unknown of a replica that starts.
-      if (stepper.capacity > 0) capacity = stepper.capacity;
-    }
+    const capacity = this.#stepperCapacity(functionName) || this.#waiting.mostCalls;
+    for (const replica of this.#capacity.replicas) calls += replica.stepper?.(functionName).held ?? 0;
     return Math.ceil(calls / capacity) * this.#scaling.replicaConcurrency;
   }
 

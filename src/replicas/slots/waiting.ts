@@ -19,7 +19,6 @@ export class Waiting<C extends SlotCall> {
   readonly #stepped = new Map<string, Lanes<C>>();
   /** When a slot last became free; only known where there are batches. */
   #freedAt = Number.NEGATIVE_INFINITY;
-  #freeSpan = 0;
 
   constructor(batching: Readonly<Record<string, BatchingConfig>>) {
     this.#batches = Object.keys(batching).length > 0 ? new Batches(batching) : null;
@@ -95,10 +94,10 @@ export class Waiting<C extends SlotCall> {
   }
 
   /** Takes what leaves next; or says in how many milliseconds to ask again, if all of it waits for more calls. */
-  depart(given: Omit<Moment, "freedAt" | "freeSpan" | "inAll">): Departure<C> | number {
+  depart(given: Omit<Moment, "freedAt" | "inAll">): Departure<C> | number {
     const batches = this.#batches;
     const inAll = this.count("caller") + this.count("backlog");
-    const moment = { ...given, inAll, freedAt: this.#freedAt, freeSpan: this.#freeSpan };
+    const moment = { ...given, inAll, freedAt: this.#freedAt };
     let waitMs = Number.POSITIVE_INFINITY;
     let leaving: Leaving = { leaves: true, size: 0, reason: "full" };
     const place = this.#lanes.shiftFirst((each) => {
@@ -114,11 +113,6 @@ export class Waiting<C extends SlotCall> {
     if (place.calls.length > 0) this.#lanes.putBack([place]);
     for (const each of others) this.#replace(each);
     return { calls, batch };
-  }
-
-  /** No slot is free. */
-  noteBusy(): void {
-    this.#freeSpan += 1;
   }
 
   remove(call: C): void {

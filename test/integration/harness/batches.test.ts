@@ -165,7 +165,6 @@ describe.each(WAYS)("%s", (_, isAsync, more, concurrency) => {
         Array(3).fill(`TypeError: wrong() returned a dict of length 1 ${end}`),
       );
       expect(await said("none")).toEqual(Array(3).fill(`TypeError: wrong() returned a NoneType ${end}`));
-      expect(await said("scalar")).toEqual(Array(3).fill(`TypeError: wrong() returned a Scalar ${end}`));
     },
   );
 

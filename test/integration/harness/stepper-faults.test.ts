@@ -9,9 +9,8 @@ const MAIN = `
 import os, sys, time
 import millrace
 
-class Broken:
-    def model_dump(self, mode):
-        raise LookupError("while it is encoded")
+class Posing:
+    __class__ = ValueError
 
 class Decoder:
     capacity = 8
@@ -42,8 +41,8 @@ class Decoder:
                     time.sleep(0.01)
             elif what == "die":
                 os._exit(3)
-            elif what == "broken":
-                made[id] = Broken()
+            elif what == "posing":
+                made[id] = Posing()
                 self.calls[id] = ["end", "", ""]
             elif what == "hang":
                 while True:
@@ -118,13 +117,10 @@ verifies("stepper.crash", "a call beside a stepper that ends the process ends", 
   expect(readFileSync(note, "utf8")).toBe("x");
 });
 
-verifies("stepper.failures", "a chunk whose conversion raises fails its call alone", async () => {
+verifies("stepper.failures", "a chunk that only poses as an exception fails its call alone", async () => {
   const gate = noteFile();
   const kept = say("kept", { gate });
-  expect(await say("broken").end()).toMatchObject({
-    kind: "raised",
-    message: "LookupError: while it is encoded",
-  });
+  expect(await say("posing").end()).toMatchObject({ kind: "unsendable", code: "result_not_json" });
   writeFileSync(gate, "");
   expect((await kept.end()).kind).toBe("streamed");
   expect(kept.values).toEqual(["text kept"]);

@@ -7,7 +7,10 @@ verifies("batching.key-memory", "a key is forgotten when none of its calls is le
   const world = new BatchWorld({ run: { key: "model" } });
   const [replica] = world.replicas;
   const call = (from: number, to: number): void => {
-    for (let i = from; i < to; i++) replica!.finish(world.submit({ fields: { model: `${i}`.padEnd(250) } }));
+    for (let i = from; i < to; i++) {
+      const fields = { model: `${i}`.padEnd(250) };
+      replica!.finish(world.submit({ fields, lane: i % 2 === 0 ? "caller" : "backlog" }));
+    }
     world.executions.length = 0;
   };
   const heapBytes = (): number => {
@@ -125,32 +128,6 @@ verifies("batching.target", "a target that cannot be met makes no call slower", 
 });
 
 verifies(
-  "batching.crash",
-  "a crash while a version is being replaced uses up no attempt of a batch's async runs",
-  () => {
-    const world = new BatchWorld({ run: {} });
-    const first = world.submit();
-    const [caller, run] = [world.submit(), world.submit({ lane: "backlog" })];
-    world.replicas[0]!.finish(first);
-    void world.slots.drain();
-    world.replicas[0]!.die();
-    expect([caller.outcome?.kind, run.outcome]).toEqual(["died", { kind: "refused", code: "draining" }]);
-  },
-);
-
-verifies("batching.key", "numbers that only Python tells apart are different keys", () => {
-  const world = new BatchWorld({ run: { key: "tenant" } });
-  const first = world.submit();
-  const tenants = ["9007199254740992", "9007199254740993", "[9007199254740993]", "1e400", "null", "2", "2.0"];
-  const calls = tenants.map((tenant) => world.submit({ body: Buffer.from(`{"tenant":${tenant}}`) }));
-  world.replicas[0]!.finish(first);
-  for (let execution = 1; execution < world.executions.length; execution++)
-    for (const call of world.executions[execution]!.calls) world.replicas[0]!.finish(call);
-  const together = world.executions.slice(1).map((each) => each.calls.map((call) => calls.indexOf(call)));
-  expect(together).toEqual([[0], [1], [2], [3], [4], [5, 6]]);
-});
-
-verifies(
   "stepper.beside",
   "steppers and slots work side by side, so that one replica is enough for a call of each",
   () => {
@@ -168,3 +145,11 @@ verifies(
     expect([replica!.held.size, world.slots.demand().calls]).toEqual([4, 2]);
   },
 );
+
+verifies("stepper.beside", "async runs fill a stepper, and as many wait to follow them", () => {
+  const world = new BatchWorld({ one: { stepper: "One" } });
+  world.replicas[0]!.steppers = { one: 1_000 };
+  while (world.slots.backlogRoom > 0) world.submit({ functionName: "one", lane: "backlog" });
+  expect(world.replicas[0]!.held.size).toBe(1_000);
+  expect(world.slots.waiting).toBeGreaterThanOrEqual(1_000);
+});
