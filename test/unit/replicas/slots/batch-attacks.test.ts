@@ -6,7 +6,10 @@ import { CallQueue } from "../../../../src/replicas/slots/lanes.ts";
 import { BatchWorld } from "./batch-world.ts";
 
 const finishAll = (world: BatchWorld): void => {
-  for (const replica of world.replicas) for (const call of [...replica.held]) replica.finish(call);
+  for (const replica of world.replicas) {
+    const held = Array.from(replica.held);
+    for (const call of held) replica.finish(call);
+  }
 };
 
 verifies("batching.key", "numbers that differ are different keys, however large they are", () => {

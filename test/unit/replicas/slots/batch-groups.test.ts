@@ -115,7 +115,7 @@ verifies("batching.target", "a target that cannot be met makes no call slower", 
       clock.advance(everyMs ?? 0.1);
       if (everyMs !== null) world.submit();
     }
-    const later = latencies.slice(latencies.length / 2).sort((a, b) => a - b);
+    const later = latencies.slice(latencies.length / 2).toSorted((a, b) => a - b);
     return later[Math.floor(later.length * 0.95)]!;
   };
   for (const [callers, everyMs] of [
