@@ -32,7 +32,8 @@ export function retryDelayMs(
   outcome: Outcome,
   random: number,
 ): number | null {
-  if (attempt >= rules.maxAttempts || !causesOf(outcome).some((cause) => rules.on.includes(cause))) return null;
+  if (attempt >= rules.maxAttempts || !causesOf(outcome).some((cause) => rules.on.includes(cause)))
+    return null;
   if (outcome.kind === "raised" && outcome.retryAfterMs !== null) return outcome.retryAfterMs;
   const { initialDelaySeconds, backoff, maxDelaySeconds, jitter } = rules;
   const seconds = Math.min(initialDelaySeconds * backoff ** (attempt - 1), maxDelaySeconds);

@@ -372,9 +372,7 @@ export class Dispatcher {
 
   #every(ms: number, work: () => Promise<void>): void {
     const look = (): void =>
-      void work().catch((error: unknown) =>
-        this.#parts.log.error({ err: error }, UNREACHED),
-      );
+      void work().catch((error: unknown) => this.#parts.log.error({ err: error }, UNREACHED));
     this.#timers.push(this.#parts.clock.every(ms, look));
   }
 }

@@ -146,7 +146,9 @@ test("the limits are as documented, and Python keeps within them", () => {
   // A character takes 12 bytes at most where everything is escaped: two halves of six.
   const { MESSAGE_CHARS = 0, TRACEBACK_CHARS = 0, MISFITS = 0, MISFIT_CHARS = 0 } = python;
   const { TYPES = 0, NAME_CHARS = 0 } = python;
-  expect(12 * (MESSAGE_CHARS + TRACEBACK_CHARS + TYPES * NAME_CHARS) + 1_000).toBeLessThan(WIRE_LIMITS.failedBytes);
+  expect(12 * (MESSAGE_CHARS + TRACEBACK_CHARS + TYPES * NAME_CHARS) + 1_000).toBeLessThan(
+    WIRE_LIMITS.failedBytes,
+  );
   expect(MISFITS * (12 * MISFIT_CHARS + 50) + 1_000).toBeLessThan(WIRE_LIMITS.failedBytes);
 });
 

@@ -28,7 +28,11 @@ export const RETRY_KEYS: AppKeys<RetryConfig> = {
   on: key(
     "retry.on",
     null,
-    listOf(`a list of up to ${MAX_CAUSES} of ${RETRY_CAUSES.map((word) => `"${word}"`).join(", ")} and names of exceptions`, cause, MAX_CAUSES),
+    listOf(
+      `a list of up to ${MAX_CAUSES} of ${RETRY_CAUSES.map((word) => `"${word}"`).join(", ")} and names of exceptions`,
+      cause,
+      MAX_CAUSES,
+    ),
     ["crash"],
   ).describe(
     "What is retried: `crash` (the process died, or ran out of memory), `error` (any exception), `timeout`, or exceptions by name, such as `ConnectionError` or `httpx.ReadTimeout`, with their subclasses.",

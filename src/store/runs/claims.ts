@@ -175,8 +175,13 @@ export const claims = {
 
   /** The attempts of a run that have failed, the first one first. */
   attempts: read(async ({ db }, key: RunKey): Promise<RunAttempt[]> => {
-    const rows = db.selectFrom("attempts").selectAll().where(all(storedKey(key)));
-    return (await rows.orderBy("number").execute()).map(({ appNumber: _app, id: _id, ...attempt }) => attempt);
+    const rows = db
+      .selectFrom("attempts")
+      .selectAll()
+      .where(all(storedKey(key)));
+    return (await rows.orderBy("number").execute()).map(
+      ({ appNumber: _app, id: _id, ...attempt }) => attempt,
+    );
   }),
 
   /**

@@ -50,7 +50,11 @@ export async function removeRecords(session: Session, keys: readonly StoredKey[]
   const { bytes } = await removeContents(session, keys);
   for (const [appNumber, group] of Map.groupBy(keys, (key) => key.appNumber))
     for (const ids of chunks(group.map(({ id }) => id)))
-      await session.db.deleteFrom("attempts").where("appNumber", "=", appNumber).where("id", "in", ids).execute();
+      await session.db
+        .deleteFrom("attempts")
+        .where("appNumber", "=", appNumber)
+        .where("id", "in", ids)
+        .execute();
   await removeDeliveries(session, keys);
   return { runs: (await removeRows(session, "runs", keys)).rows, bytes };
 }

@@ -37,7 +37,10 @@ const toml = (retry: string): string => `[scaling]\nmax_replicas = 1\n[retry]\n$
 const clock = new SkippingClock();
 const service = sharedService(
   {
-    any: { main: MAIN, toml: toml('on = ["crash", "error"]\nmax_attempts = 4\ninitial_delay = "10m"\njitter = 0\n') },
+    any: {
+      main: MAIN,
+      toml: toml('on = ["crash", "error"]\nmax_attempts = 4\ninitial_delay = "10m"\njitter = 0\n'),
+    },
     some: { main: MAIN, toml: toml('on = ["ConnectionError"]\nmax_attempts = 3\ninitial_delay = 0\n') },
   },
   WITHOUT_WALLS,
@@ -65,12 +68,14 @@ verifies(
     expect(run).toMatchObject({ status: "success", attempt: 4, error: null });
     expect(run).not.toHaveProperty("dueAt");
     const attempts = run.attempts ?? [];
-    expect(attempts.map(({ number, error }) => [number, error?.code, error?.message.split(" (")[0]])).toEqual([
-      [1, "app_error", "ValueError: attempt 1"],
-      [2, "app_crashed", "The app's process ended before it answered"],
-      [3, "app_error", "Busy: attempt 3"],
-      [4, undefined, undefined],
-    ]);
+    expect(attempts.map(({ number, error }) => [number, error?.code, error?.message.split(" (")[0]])).toEqual(
+      [
+        [1, "app_error", "ValueError: attempt 1"],
+        [2, "app_crashed", "The app's process ended before it answered"],
+        [3, "app_error", "Busy: attempt 3"],
+        [4, undefined, undefined],
+      ],
+    );
     const waits = attempts.slice(1).map(({ startedAt }, i) => {
       const before = Date.parse(attempts[i]!.completedAt ?? "");
       return Math.floor((Date.parse(startedAt ?? "") - before) / MINUTE_MS);
