@@ -11,6 +11,7 @@ export const QUEUES = {
     "retry.attempts": "The record of a run has each of its attempts, with times and error.",
     "retry.durable": "A run that waits for its next attempt outlives its service.",
     "retry.cancel": "A run that waits for its next attempt can be cancelled.",
+    "retry.deleted": "A run that waits for its next attempt ends with its app.",
     "retry.config": "`[retry]` is checked, and comes before `scaling.max_attempts`.",
   }),
 };

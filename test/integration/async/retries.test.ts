@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { asOwner } from "../../support/as-owner.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -125,6 +126,20 @@ verifies("retry.cancel", "a run that waits for its next attempt can be cancelled
   expect([run.status, run.attempt, run.dueAt]).toEqual(["cancelled", 2, undefined]);
   clock.skip(20 * MINUTE_MS);
   expect(await recordOf(service(), "any", id)).toEqual(run);
+});
+
+verifies("retry.deleted", "a run that waits for its next attempt ends with its app", async () => {
+  const on = service();
+  const name = await on.own({ main: MAIN, toml: toml('on = ["error"]\ninitial_delay = "1h"\n') });
+  const id = await submit(on, name, { ways: ["value", "fine"] });
+  await until("it waits", async () => (await recordOf(on, name, id)).dueAt !== undefined);
+  const { number: appNumber } = on.apps.get(name)!.app;
+  const { projectId } = on.service.owner;
+  await asOwner(on)("DELETE", `/v2/projects/${projectId}/apps/${projectId}-${name}`);
+  await until("it has ended", async () => {
+    const run = await on.service.store.runs.find({ appNumber, id });
+    return run?.state === "failure" && run.errorCode === "app_not_found";
+  });
 });
 
 verifies("retry.durable", "a run that waits for its next attempt goes on in the next service", async () => {
