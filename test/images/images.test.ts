@@ -8,6 +8,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, vi } from "vitest";
 import { Containers, readImageRecord } from "../../src/host/containers/containers.ts";
+import { BATCHED, expectBatches } from "../support/batched-app.ts";
 import { BASE_IMAGE, makeBaseImage, removeBaseImage, workingTools } from "../support/images/base-image.ts";
 import { processes } from "../support/images/processes.ts";
 import { AS_SERVER, DOCKERFILE, SERVER, serviceWith, zip } from "../support/images/service-with.ts";
@@ -179,6 +180,18 @@ def grow(megabytes: int):
     expect(json).toMatchObject({ code: "out_of_memory" });
     // Its template is still there.
     expect((await call("where")).json.result.template).toBe(result.template);
+  });
+
+  verifies("batching.everywhere", "calls share batches and steppers in a container", async () => {
+    const { test, site } = await serviceWith(tool);
+    const payload = { baseImage: BASE_IMAGE, memory: 0.3 };
+    const { buildId, status } = await site.deploy(
+      "app",
+      zip({ "main.py": BATCHED.main, "millrace.toml": BATCHED.toml }),
+      payload,
+    );
+    expect([status, await site.message("app", buildId)]).toEqual(["success", null]);
+    await expectBatches(test, "app");
   });
 
   verifies("images.apart", "no Dockerfile gets at what another project's images hold", async () => {

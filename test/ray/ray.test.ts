@@ -3,6 +3,7 @@ import { symlinkSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, describe, expect, onTestFinished } from "vitest";
+import { BATCHED, expectBatches } from "../support/batched-app.ts";
 import { Command, MILLRACE, scratchDirectory } from "../support/command-line.ts";
 import { testDatabases } from "../support/databases.ts";
 import { commandsOf, tryCommand } from "../support/document-commands.ts";
@@ -59,6 +60,10 @@ describe.skipIf(found === null)("on Ray", () => {
 
   const hold = (on: TestService, suffix = "") =>
     on.call("app", { folder: on.directory, name: "a" }, { functionName: "hold", suffix });
+
+  verifies("batching.everywhere", "calls share batches and steppers in an actor", async () => {
+    await expectBatches(await onRay({ app: BATCHED }), "app");
+  });
 
   verifies(["ray.same", "ray.left"], "an app is called, streamed, cancelled and logged", async () => {
     const on = await onRay({ app: APP });

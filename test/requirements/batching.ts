@@ -7,6 +7,8 @@ export const BATCHING = {
       "A batched function gets each parameter as a list, in order of arrival, and returns one.",
     "batching.schema": "The signature of a batched function is that of one call.",
     "batching.table": "A deploy fails if a table for batches does not fit the app's functions.",
+    "batching.everywhere":
+      "Batches, steppers and the helper module work in containers, pods, Ray actors and other remote seats as on one machine.",
     "batching.log": "A line that is printed during a batch is of the first of its calls.",
   }),
   ...section("docs/batching.md: Sizes and keys", {

@@ -26,7 +26,7 @@ const TEST_PROGRAMS = [
 ].map((name) => ({ name: `test/${name}`, file: `test/support/${name}.ts` }));
 
 /** What `dist/` does not hold, and the service looks for in its package. */
-const LINKED = ["python", "examples", "docs", "client", "packaging", "node_modules"];
+const LINKED = ["python", "examples", "docs", "packaging", "node_modules"];
 
 /** The folder of a package built from the sources as they are now; built once for each state of them. */
 export async function builtPackage(): Promise<string> {

@@ -204,7 +204,6 @@ export function repositoryCopy(): string {
   const directory = scratchDirectory();
   for (const name of [
     "bin",
-    "client",
     "examples",
     "python",
     "scripts",

@@ -18,7 +18,7 @@ import { verifies } from "../verifies.ts";
 
 const source = readSources(["src"], [".ts"]);
 const everything = readSources(
-  ["src", "python", "web", "client", "scripts", "test", "bench", "bin", "examples"],
+  ["src", "python", "web", "scripts", "test", "bench", "bin", "examples"],
   [".ts", ".tsx", ".css", ".py", ".mjs"],
 );
 const manifest = JSON.parse(readFileSync(join(REPOSITORY, "package.json"), "utf8")) as {

@@ -96,6 +96,9 @@ export type Moment = {
   readonly freedAt: number;
   readonly limitMs: number;
   readonly isDraining: boolean;
+  /** How many calls wait in all, and for how many slots of replicas that are ready. */
+  readonly inAll: number;
+  readonly slots: number;
 };
 
 /** Groups the waiting calls of batched functions, and learns from what becomes of them. */
@@ -171,7 +174,7 @@ export class Batches<C extends SlotCall> {
   }
 
   /** Whether a group leaves, if a slot is free. */
-  decide(group: Group<C>, { now, freedAt, limitMs, isDraining }: Moment): Release {
+  decide(group: Group<C>, { now, freedAt, limitMs, ...moment }: Moment): Release {
     const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
     const { maxWaitSeconds, targetLatencySeconds } = rules;
     const freeAt = Math.max(freedAt, enqueuedAt);
@@ -186,7 +189,7 @@ export class Batches<C extends SlotCall> {
         lullMs: now - Math.max(freedAt, rhythm.lastMs),
         freeMs: now - group.couldLeaveAt,
         restMs: freeAt - freedAt,
-        isDraining,
+        ...moment,
       },
       {
         maxWaitMs: maxWaitSeconds * 1000,

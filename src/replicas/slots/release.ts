@@ -17,6 +17,9 @@ export type WaitingGroup = {
   readonly restMs: number;
   /** Nothing new will come. */
   readonly isDraining: boolean;
+  /** How many calls wait in all, and for how many slots of replicas that are ready. */
+  readonly inAll: number;
+  readonly slots: number;
 };
 
 /** What the app and its operator ask for. */
@@ -57,8 +60,10 @@ const MARGIN = 2;
  * if all are there within less than that.
  */
 export function release(waiting: WaitingGroup, rules: ReleaseRules, learned: Learned): Release {
-  const { maxWaitMs, limitMs, targetMs } = rules;
-  const mostSize = sizeWithin(waiting, rules, learned);
+  const { maxWaitMs, limitMs } = rules;
+  const targetMs = targetInReach(waiting, rules, learned);
+  const leftMs = targetMs - waiting.oldestMs;
+  const mostSize = Math.min(sizeIn(leftMs, learned), sizeIn(limitMs / MARGIN, learned));
   if (waiting.size > mostSize) return { leaves: true, size: mostSize, reason: "deadline" };
   const leave = (reason: BatchReason): Release => ({ leaves: true, size: waiting.size, reason });
   if (waiting.isFull) return leave("full");
@@ -66,8 +71,7 @@ export function release(waiting: WaitingGroup, rules: ReleaseRules, learned: Lea
   const lullMs = lullWorthWaiting(waiting, rules, learned);
   if (lullMs === null) return leave("idle");
   if (waiting.freeMs >= maxWaitMs) return leave("window");
-  const takesMs = durationOf(waiting.size, learned);
-  const slackMs = Math.min(targetMs ?? Infinity, limitMs) - waiting.oldestMs - takesMs;
+  const slackMs = Math.min(leftMs, limitMs - waiting.oldestMs) - durationOf(waiting.size, learned);
   if (slackMs <= 0) return leave("deadline");
   return {
     leaves: false,
@@ -89,15 +93,25 @@ function lullWorthWaiting(
   return lullMs < longestMs ? longestMs : null;
 }
 
-/** The size that meets the target and the time limit; without a bound if even a single call cannot. */
-function sizeWithin({ oldestMs }: WaitingGroup, rules: ReleaseRules, { duration }: Learned): number {
+/**
+ * The target, if all waiting calls can be answered within it; otherwise no bound. Small executions spend their fixed time
+ * more often: if some calls will be late anyway, fewer are with large ones.
+ */
+function targetInReach(waiting: WaitingGroup, { targetMs, limitMs }: ReleaseRules, learned: Learned): number {
+  if (targetMs === null) return Infinity;
+  if (durationOf(waiting.size / waiting.calls, learned) > targetMs - waiting.oldestMs) return Infinity;
+  const size = Math.min(sizeIn(targetMs - waiting.oldestMs, learned), sizeIn(limitMs / MARGIN, learned));
+  if (size === Infinity) return targetMs;
+  const inAll = waiting.inAll * (waiting.size / waiting.calls);
+  const rounds = Math.ceil(inAll / (size * waiting.slots));
+  return rounds * durationOf(size, learned) > targetMs ? Infinity : targetMs;
+}
+
+/** The size that takes so long; without a bound if even a single call takes longer. */
+function sizeIn(ms: number, { duration }: Learned): number {
   if (duration === null || duration.perSizeMs <= 0) return Infinity;
-  const sizeIn = (ms: number): number => {
-    const size = Math.floor((ms - duration.fixedMs) / duration.perSizeMs);
-    return size >= 1 ? size : Infinity;
-  };
-  const { targetMs, limitMs } = rules;
-  return Math.min(targetMs === null ? Infinity : sizeIn(targetMs - oldestMs), sizeIn(limitMs / MARGIN));
+  const size = Math.floor((ms - duration.fixedMs) / duration.perSizeMs);
+  return size >= 1 ? size : Infinity;
 }
 
 function durationOf(size: number, { duration }: Learned): number {

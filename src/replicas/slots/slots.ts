@@ -225,8 +225,10 @@ export class Slots<C extends SlotCall> {
     this.#groupTimer?.cancel();
     for (const [functionName, waiting] of this.#waiting.stepped())
       if (waiting > 0) this.#handStepped(functionName, now);
-    const limitMs = this.#scaling.responseGracePeriodSeconds * 1000;
-    const moment = { now, limitMs, isDraining: this.#isDraining };
+    const { responseGracePeriodSeconds, replicaConcurrency } = this.#scaling;
+    const limitMs = responseGracePeriodSeconds * 1000;
+    const slots = Math.max(1, this.#capacity.ready.length) * replicaConcurrency;
+    const moment = { now, limitMs, isDraining: this.#isDraining, slots };
     while (this.#waiting.places > 0) {
       const replica = this.#free();
       if (!replica) return;

@@ -94,13 +94,15 @@ export class Waiting<C extends SlotCall> {
   }
 
   /** Takes what leaves next; or says in how many milliseconds to ask again, if all of it waits for more calls. */
-  depart(moment: Omit<Moment, "freedAt">): Departure<C> | number {
+  depart(given: Omit<Moment, "freedAt" | "inAll">): Departure<C> | number {
     const batches = this.#batches;
+    const inAll = this.count("caller") + this.count("backlog");
+    const moment = { ...given, inAll, freedAt: this.#freedAt };
     let waitMs = Number.POSITIVE_INFINITY;
     let leaving: Leaving = { leaves: true, size: 0, reason: "full" };
     const place = this.#lanes.shiftFirst((each) => {
       if (!(each instanceof Group) || !batches) return true;
-      const decision = batches.decide(each, { ...moment, freedAt: this.#freedAt });
+      const decision = batches.decide(each, moment);
       if (decision.leaves) leaving = decision;
       else waitMs = Math.min(waitMs, decision.waitMs);
       return decision.leaves;

@@ -54,6 +54,9 @@ export function findDamage(database: DatabaseSync, table: string | null): string
 
 /** How long to wait for a lock of another process. */
 const BUSY_MS = 5_000;
+/** How SQLite calls that, and how long to wait before the next attempt where it does not wait itself. */
+const BUSY = 5;
+const AGAIN_MS = 10;
 
 const PRAGMAS = {
   // First: the others may have to wait too.
@@ -105,10 +108,28 @@ export function openToLook(path: string): DatabaseSync {
   return database;
 }
 
+/**
+ * SQLite does not wait for another process that is about to make the same change of the journal: each holds a lock that the
+ * other needs.
+ */
+function whenFree(change: () => void): void {
+  const until = performance.now() + BUSY_MS;
+  for (;;) {
+    try {
+      change();
+      return;
+    } catch (error) {
+      const isBusy = error instanceof Error && "errcode" in error && error.errcode === BUSY;
+      if (!isBusy || performance.now() > until) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN_MS);
+    }
+  }
+}
+
 /** Sets the pragmas, and throws if SQLite did not accept one. */
 export function configure(database: DatabaseSync): void {
   for (const [name, wanted] of Object.entries(PRAGMAS)) {
-    database.exec(`pragma ${name} = ${wanted}`);
+    whenFree(() => database.exec(`pragma ${name} = ${wanted}`));
     const actual = Object.values(database.prepare(`pragma ${name}`).get() ?? {})[0];
     if (actual === wanted) continue;
     database.close();

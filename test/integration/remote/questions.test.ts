@@ -17,7 +17,7 @@ verifies("seats.questions", "a seat may be asked what its program uses before th
     await new Promise((resolve) => setImmediate(resolve));
   }
   const { status, text } = await call;
-  const told = JSON.stringify([text, on.logs, place.words], null, 1);
-  expect([status, text], told).toEqual([200, expect.stringContaining('"result":1')]);
+  expect(status === 200 ? [] : [text, on.logs, place.words]).toEqual([]);
+  expect(text).toContain('"result":1');
   expect(on.logs.filter(({ text }) => text.includes("out of turn"))).toEqual([]);
 });

@@ -44,7 +44,9 @@ verifies("packaging.quiet", "npm ci on an older Node has nothing to complain abo
   // npm asks this for the version; what it would install is in the lock file.
   const older = path.join(cwd, "older.cjs");
   await writeFile(older, 'Object.defineProperty(process, "version", { value: "v20.19.0" });\n');
-  const env = { ...plainEnvironment(), HOME: cwd, NODE_OPTIONS: `--require ${older}` };
+  // Nor is it asked whether there is a newer npm.
+  const quiet = { NPM_CONFIG_UPDATE_NOTIFIER: "false" };
+  const env = { ...plainEnvironment(), ...quiet, HOME: cwd, NODE_OPTIONS: `--require ${older}` };
   const { stdout, stderr } = await run("npm", ["ci", "--dry-run", "--offline"], { cwd, env });
   expect(stdout).toContain("added ");
   expect(stderr).toBe("");

@@ -24,7 +24,7 @@ print("inherited", [name for name in os.listdir("/proc/self/fd") if int(name) > 
 print("children find it", mark.decode() in os.popen("printenv CEREBRIUM_INPUT_DATA").read())
 `;
 
-/** Says all it can see of how it was started, then does what \`ending\` says. */
+/** Says all it can see of how it was started, except the folder of the helper module, then does what \`ending\` says. */
 const describe = (ending: string): string => `"""Its words."""
 import atexit, multiprocessing, os, sys, threading, time
 
@@ -42,7 +42,8 @@ if __name__ == "__main__":
     print(sys.argv, sys.flags.safe_path if hasattr(sys.flags, "safe_path") else None)
     print(__name__, __doc__, os.path.relpath(__file__), __package__, __spec__, type(__loader__).__name__)
     print(sorted(name for name in globals()))
-    print([os.path.relpath(place) if place.startswith(os.getcwd()) else place for place in sys.path])
+    print([os.path.relpath(place) if place.startswith(os.getcwd()) else place for place in sys.path
+           if not os.path.isdir(os.path.join(place, "millrace_worker"))])
     print(sys.modules["__main__"].__dict__ is globals(), getattr(sys, "orig_argv", [0, *sys.argv])[1:])
     import beside
     print(beside.VALUE, sys.stdin.read() == "", os.environ.get("PYTHONPATH"))

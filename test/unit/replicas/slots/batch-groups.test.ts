@@ -99,6 +99,34 @@ verifies("batching.target", "calls that come at once are shared out so that each
   expect(lateShare(latenciesFor(null))).toBeGreaterThan(0.5);
 });
 
+verifies("batching.target", "a target that cannot be met makes no call slower", () => {
+  /** The 95th of 100 latencies of callers that call again at once, or come one each so many milliseconds. */
+  const p95 = (targetLatencySeconds: number | null, callers: number, everyMs: number | null): number => {
+    const world = new BatchWorld({ run: { targetLatencySeconds } });
+    const { clock } = world;
+    world.replicas[0]!.takesMs = (calls) => 5 + 0.2 * calls;
+    const latencies: number[] = [];
+    world.onEnd = ({ enqueuedAt }) => {
+      latencies.push(clock.nowMs - enqueuedAt);
+      if (everyMs === null) clock.after(0.1, () => world.submit());
+    };
+    for (let call = 0; call < callers; call++) world.submit();
+    for (let step = 0; step < 20_000; step++) {
+      clock.advance(everyMs ?? 0.1);
+      if (everyMs !== null) world.submit();
+    }
+    const later = latencies.slice(latencies.length / 2).toSorted((a, b) => a - b);
+    return later[Math.floor(later.length * 0.95)]!;
+  };
+  for (const [callers, everyMs] of [
+    [64, null],
+    [200, null],
+    [0, 0.32],
+  ] as const)
+    for (const target of [0.006, 0.01, 0.015])
+      expect(p95(target, callers, everyMs)).toBeLessThan(1.05 * p95(null, callers, everyMs));
+});
+
 verifies(
   "stepper.beside",
   "steppers and slots work side by side, so that one replica is enough for a call of each",

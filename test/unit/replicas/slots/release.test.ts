@@ -15,6 +15,8 @@ const waiting: WaitingGroup = {
   freeMs: 0.2,
   restMs: 0.1,
   isDraining: false,
+  inAll: 4,
+  slots: 1,
 };
 const rules: ReleaseRules = { maxWaitMs: 10, targetMs: null, limitMs: 900_000 };
 const learned: Learned = { duration: { fixedMs: 5, perSizeMs: 0.2 }, burstGapMs: 0.05, expected: 28 };
@@ -50,7 +52,7 @@ test("a group does not wait longer than its oldest call can", () => {
 });
 
 test("no more calls leave than the target allows, and the time limit with a margin", () => {
-  expect(decide({ size: 64, calls: 64, targetMs: 10 })).toEqual({
+  expect(decide({ size: 64, calls: 64, inAll: 64, slots: 3, targetMs: 10 })).toEqual({
     leaves: true,
     size: 24,
     reason: "deadline",
@@ -60,6 +62,13 @@ test("no more calls leave than the target allows, and the time limit with a marg
     size: 25,
     reason: "deadline",
   });
+});
+
+test("a target that some of the calls would miss with batches so small limits nothing", () => {
+  const late = { size: 64, calls: 64, isFull: true, targetMs: 10 };
+  expect(decide({ ...late, inAll: 64, slots: 2 })).toEqual({ leaves: true, size: 64, reason: "full" });
+  expect(decide({ ...late, inAll: 64, slots: 3 })).toMatchObject({ size: 24 });
+  expect(decide({ ...late, inAll: 640, slots: 3, limitMs: 20 })).toMatchObject({ size: 25 });
 });
 
 test("a target that even one call misses limits nothing", () => {

@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
 import { afterAll, expect, test } from "vitest";
 import { configure, openForReading, openForWriting } from "../../../../src/store/sqlite/connection.ts";
 import { verifies } from "../../../verifies.ts";
@@ -41,4 +43,35 @@ test("the reading connection cannot write", () => {
   expect(() => reader.exec("insert into t values (1)")).toThrow("attempt to write a readonly database");
   reader.close();
   writer.close();
+});
+
+/** Makes the database, and holds its lock until another connection is trying to change the journal. */
+const HOLDER = `
+const { readdirSync, readlinkSync } = require("node:fs");
+const { DatabaseSync } = require("node:sqlite");
+const { parentPort, workerData: path } = require("node:worker_threads");
+const wait = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+const opened = () => readdirSync("/proc/self/fd").filter((name) => {
+  try {
+    return readlinkSync("/proc/self/fd/" + name) === path;
+  } catch {
+    return false;
+  }
+}).length;
+const database = new DatabaseSync(path);
+database.exec("pragma auto_vacuum = 2; create table t (x); begin immediate");
+parentPort.postMessage("held");
+while (opened() < 2) wait();
+wait();
+database.exec("commit");
+database.close();
+`;
+
+test("two that open a new database at once do not keep each other out", async () => {
+  const path = join(dir, "c.db");
+  const holder = new Worker(HOLDER, { eval: true, workerData: path });
+  const ended = once(holder, "exit");
+  await once(holder, "message");
+  openForWriting(path).close();
+  await ended;
 });
