@@ -109,6 +109,11 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
   );
   await fileRuns.start();
+  /** An app was deleted: its queued runs end, and what is stored of it is removed. */
+  const endRunsOf = (appNumber: number): void => {
+    dispatcher.wake(appNumber);
+    sweeper.purge(appNumber);
+  };
   return {
     nodeId: owner,
     executor,
@@ -122,7 +127,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     deliverer,
     steadyClock,
     signingSecrets,
-    sweeper,
+    endRunsOf,
     fileRuns,
   };
 }
