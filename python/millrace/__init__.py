@@ -1,5 +1,5 @@
-"""For apps: `run`, the run that the code belongs to; `NoRetry`, to fail without a further attempt; `SKIP` and `END`, for
-generators and steppers of batched calls.
+"""For apps: `run`, the run that the code belongs to; `NoRetry`, to fail without a further attempt; `SKIP` and `END`,
+for generators and steppers of batched calls.
 For everyone else: the client of `millrace_client`, under this name too.
 
 Inside a run it is there without being installed. Needs only the standard library of Python 3.9 or newer.

@@ -279,8 +279,8 @@ def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
 
 
 def _for_retry(error: BaseException) -> dict[str, Any]:
-    """What rules for further attempts go by: the names of its classes, the wait that it asks for, and whether it asks for
-    none.
+    """What rules for further attempts go by: the names of its classes, the wait that it asks for, and whether it asks
+    for none.
     """
     # Not by `isinstance`, which asks the exception.
     kind = type(error)
@@ -295,7 +295,7 @@ def _for_retry(error: BaseException) -> dict[str, Any]:
     except BaseException:  # noqa: BLE001 - a property or a metaclass of the user's may raise anything
         pass
     asked: dict[str, Any] = {"types": [name for name in names if len(name) <= NAME_CHARS][:TYPES]}
-    if type(wait) in (int, float) and wait >= 0:  # False for NaN.
+    if isinstance(wait, (int, float)) and type(wait) in (int, float) and wait >= 0:  # False for NaN.
         asked["retry_after"] = min(wait, RETRY_AFTER_SECONDS)
     if issubclass(kind, NoRetry):
         asked["for_good"] = True

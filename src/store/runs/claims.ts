@@ -162,12 +162,13 @@ export const claims = {
   }),
 
   /** Lets queued runs begin whose time has come, the earliest first; returns their apps. */
-  makeDue: write(async ({ db, sql, skipLocked }, { now, limit }: DueQuery): Promise<number[]> => {
+  makeDue: write(async (session, { now, limit }: DueQuery): Promise<number[]> => {
+    const { db, sql } = session;
     const { rows } = await sql<{ appNumber: number }>`
       update runs set due_at = null where (app_number, id) in (
         select app_number, id from runs
         where state = ${sql.lit(STATE_CODES.queued)} and due_at is not null and due_at <= ${now}
-        order by due_at limit ${limit} ${skipLocked("runs")}
+        order by due_at limit ${limit} ${session.skipLocked("runs")}
       ) returning app_number
     `.execute(db);
     return [...new Set(rows.map(({ appNumber }) => appNumber))];

@@ -35,12 +35,9 @@ describe.each(DATABASE_KINDS)("delayed runs on %s", (kind) => {
     const runs = dueAt.map(() => queuedRun({ appNumber }));
     await store.runs.accept(runs.map((run) => ({ run, payload: samplePayload(), owner: null })));
     await claimed(appNumber);
-    await store.claims.release(
-      runs.map(({ id }, i) => ({
-        ...{ appNumber, id, owner: "one", fence: 1, isInterruption: false, attempt: 2, failed: FAILED },
-        ...(dueAt[i] != null && { dueAt: dueAt[i] }),
-      })),
-    );
+    const released = { appNumber, owner: "one", fence: 1, isInterruption: false, attempt: 2, failed: FAILED };
+    const delays = dueAt.map((at) => (at === null ? {} : { dueAt: at }));
+    await store.claims.release(runs.map(({ id }, i) => ({ ...released, ...delays[i], id })));
     return runs;
   }
 

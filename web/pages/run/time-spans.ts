@@ -42,7 +42,8 @@ export function runScale(
   const queuedFromMs = coldUntilMs ?? createdMs;
   const isWaiting = startedMs === null && !isOver(run);
   for (const attempt of run.attempts ?? []) {
-    if (attempt.number === run.attempt || attempt.startedAt === null || attempt.completedAt === null) continue;
+    if (attempt.number === run.attempt || attempt.startedAt === null || attempt.completedAt === null)
+      continue;
     const note = attempt.error?.message;
     const [fromMs, toMs] = [Date.parse(attempt.startedAt), Date.parse(attempt.completedAt)];
     spans.push(closed(`Attempt ${attempt.number}`, "bad", fromMs, toMs, note));
