@@ -54,7 +54,6 @@ import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/signing-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
-import type { Sweeper } from "./runs/sweeper.ts";
 import type { AppHolder } from "./store/nodes/app-owners.ts";
 import { copyDatabase, inspectionOf } from "./store/upkeep/whole-database.ts";
 import { explainStart } from "./store/upkeep/start-failure.ts";
@@ -138,7 +137,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   const managementPort = new LateValue("port of the management API", settings.basePort);
   const apiPort = new LateValue("port of the gateway", settings.apiPort);
   const joined = new LateValue<JoinedNodes | null>("other nodes", null);
-  const sweeper = new LateValue<Sweeper>("sweeper");
+  const endRunsOf = new LateValue<(appNumber: number) => void>("the end of an app's runs");
   const found = await findHost(settings, () => managementPort.value);
   const { python, isolated, level, network, walls } = found;
   const installation = await openInstallation(settings, clock, life, { aroundStore, log });
@@ -211,7 +210,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       gpus: { current: () => machine.gpus.current(), ofOtherNodes: gpusOfOtherNodes },
     }),
   };
-  const onRemoved = (appNumber: number): void => sweeper.value.purge(appNumber);
+  const onRemoved = (appNumber: number): void => endRunsOf.value(appNumber);
   const apps = await startApps(
     {
       ...common,
@@ -246,7 +245,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     },
     life,
   );
-  sweeper.set(runs.sweeper);
+  endRunsOf.set(runs.endRunsOf);
   const deploys = await startDeploys(
     {
       ...common,

@@ -26,6 +26,7 @@ import { ORIGINS } from "./requirements/origins.ts";
 import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
 import { RAY } from "./requirements/ray.ts";
+import { QUEUES } from "./requirements/queues.ts";
 import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -112,6 +113,7 @@ export const REQUIREMENTS = {
   ...KUBERNETES,
   ...POD_BUILDS,
   ...RAY,
+  ...QUEUES,
   ...SEATS,
   ...STORAGE,
   ...GPUS,

@@ -1,4 +1,5 @@
-"""For apps: `run`, the run that the code belongs to; `SKIP` and `END`, for generators and steppers of batched calls.
+"""For apps: `run`, the run that the code belongs to; `NoRetry`, to fail without a further attempt; `SKIP` and `END`,
+for generators and steppers of batched calls.
 For everyone else: the client of `millrace_client`, under this name too.
 
 Inside a run it is there without being installed. Needs only the standard library of Python 3.9 or newer.
@@ -8,10 +9,10 @@ from __future__ import annotations
 
 from ._current import CurrentRun
 
-try:  # Inside a run the harness knows these two.
-    from millrace_worker.signs import END, SKIP
+try:  # Inside a run the harness knows these.
+    from millrace_worker.signs import END, SKIP, NoRetry
 except ImportError:  # The wheel holds a copy of that file.
-    from ._signs import END, SKIP  # pyright: ignore[reportMissingImports]
+    from ._signs import END, SKIP, NoRetry  # pyright: ignore[reportMissingImports]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ __all__ = [
     "InvalidWebhook",
     "Millrace",
     "MillraceError",
+    "NoRetry",
     "NotFound",
     "NotReady",
     "Run",

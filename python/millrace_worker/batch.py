@@ -279,7 +279,8 @@ class Batch(Generic[Key]):
         last: list[bytes] = []
         with self.lock:
             for member, frame in ended:
-                if member.is_over or (member.stream and member.stream.end(frame)):
+                # A cancelled call has no reader for what waits.
+                if member.is_over or (member.is_wanted and member.stream and member.stream.end(frame)):
                     continue
                 member.is_over = True
                 self._open -= 1

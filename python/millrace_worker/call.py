@@ -19,8 +19,9 @@ from .bind import Entry
 from .chunks import Chunks, Credit, Outbox, send_all
 from .current import RunId, of_call
 from .encode import NotJson, TooLarge
-from .frames import MESSAGE_CHARS, TRACEBACK_CHARS
+from .frames import MESSAGE_CHARS, NAME_CHARS, RETRY_AFTER_SECONDS, TRACEBACK_CHARS, TYPES
 from .logs import CURRENT_RUN, finish_lines, shorten
+from .signs import NoRetry
 
 Key = TypeVar("Key")
 
@@ -273,7 +274,32 @@ def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
         pass
     code = "out_of_memory" if isinstance(error, MemoryError) else "app_error"
     fields = {"kind": "raised", "code": code, "message": message, "traceback": text, "run_ms": run_ms}
+    fields.update(_for_retry(error))
     return frames.pack(frames.FAILED, call_id, dumps(fields).encode())
+
+
+def _for_retry(error: BaseException) -> dict[str, Any]:
+    """What rules for further attempts go by: the names of its classes, the wait that it asks for, and whether it asks
+    for none.
+    """
+    # Not by `isinstance`, which asks the exception.
+    kind = type(error)
+    names: list[str] = []
+    wait: object = None
+    try:
+        for each in kind.__mro__[: kind.__mro__.index(BaseException)]:
+            names.append(each.__name__)
+            if each.__module__ not in ("builtins", "__main__"):
+                names.append("%s.%s" % (each.__module__, each.__name__))
+        wait = getattr(error, "retry_after", None)
+    except BaseException:  # noqa: BLE001 - a property or a metaclass of the user's may raise anything
+        pass
+    asked: dict[str, Any] = {"types": [name for name in names if len(name) <= NAME_CHARS][:TYPES]}
+    if isinstance(wait, (int, float)) and type(wait) in (int, float) and wait >= 0:  # False for NaN.
+        asked["retry_after"] = min(wait, RETRY_AFTER_SECONDS)
+    if issubclass(kind, NoRetry):
+        asked["for_good"] = True
+    return asked
 
 
 def describe_exception(error: BaseException) -> tuple[str, str]:

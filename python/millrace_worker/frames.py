@@ -203,6 +203,10 @@ MESSAGE_CHARS = 8_192
 TRACEBACK_CHARS = 65_536
 #: Why a template does not fork.
 REASON_CHARS = 1_000
+#: Names of an exception's classes.
+TYPES = 50
+#: An exception may ask for a wait of this long: 30 days.
+RETRY_AFTER_SECONDS = 2_592_000
 #: Arguments that do not fit: as many are named, the others are counted.
 MISFITS = 500
 MISFIT_CHARS = 128

@@ -1,4 +1,6 @@
-"""What generators and steppers yield instead of a chunk: `SKIP` and `END`, each of which exists once."""
+"""What an app tells the harness: `SKIP` and `END`, which generators and steppers yield instead of a chunk and each of
+which exists once, and `NoRetry`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,10 @@ class Sign:
 
     def __reduce__(self) -> str:
         return self._name
+
+
+class NoRetry(Exception):
+    """Raised where no further attempt of the run would be better than this one."""
 
 
 #: Nothing for this call, this time.

@@ -19,7 +19,7 @@ export {
   Unauthorized,
 } from "./errors.ts";
 export { Run, StillRunning } from "./run.ts";
-export type { RunRecord, WaitOptions } from "./run.ts";
+export type { RunAttempt, RunRecord, WaitOptions } from "./run.ts";
 export { RunStream } from "./stream.ts";
 export type { ReadOptions } from "./stream.ts";
 export type { TransportOptions } from "./transport.ts";

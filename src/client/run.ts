@@ -8,6 +8,14 @@ export type WaitOptions = {
   readonly timeoutSeconds?: number;
 };
 
+/** One attempt of an async run. */
+export type RunAttempt = {
+  readonly number: number;
+  readonly startedAt: string | null;
+  readonly completedAt: string | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+};
+
 /** A run's record, in part: docs/management.md has all of it. */
 export type RunRecord = {
   readonly id: string;
@@ -30,6 +38,10 @@ export type RunRecord = {
   /** Of a batched function: how many calls left for the replica together, and why then. */
   readonly batchSize?: number;
   readonly batchReason?: "idle" | "full" | "window" | "deadline" | "drain";
+  /** Of a run that waits for its time: when it may begin. */
+  readonly dueAt?: string;
+  /** Of a run that was tried again: all attempts, the first one first. */
+  readonly attempts?: readonly RunAttempt[];
   /** Once it has ended. */
   readonly result?: unknown;
 };

@@ -27,6 +27,7 @@ import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
 import { type AppKey, type AppKeys, type Host, oneOf } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
+import { RETRY_KEYS } from "./keys/retry.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { ConfigError, Problems, showKey } from "./problems.ts";
 
@@ -67,6 +68,7 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
     limits: read(LIMITS_KEYS),
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
     ...(batching && { batching }),
+    ...(findIn(layers, { path: "retry" }) && { retry: read(RETRY_KEYS) }),
     customRuntime: readCustomRuntime(layers, read, problems),
   };
   checkBatching(config, layers, problems);

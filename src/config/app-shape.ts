@@ -4,6 +4,7 @@ import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
 import type { AppKey } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
+import { RETRY_KEYS } from "./keys/retry.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { nearest, type Problems } from "./problems.ts";
 import { isTable, parseToml, type RawTable } from "./toml.ts";
@@ -31,6 +32,7 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
   SCALING_KEYS,
   LIMITS_KEYS,
   BATCHING_KEYS,
+  RETRY_KEYS,
   DEPENDENCY_PATH_KEYS,
   CUSTOM_RUNTIME_KEYS,
 ].flatMap((keys) => Object.values<AppKey<unknown>>(keys));

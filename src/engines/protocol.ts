@@ -34,6 +34,10 @@ export const WIRE_LIMITS = {
   tracebackChars: 16_384,
   /** Arguments that do not fit. */
   misfits: 500,
+  /** Names of an exception's classes. */
+  types: 50,
+  /** The longest wait that an exception may ask for: 30 days. */
+  retryAfterSeconds: 2_592_000,
   /** A little more than a day: longer than any run may take. */
   runMs: 100_000_000,
   /** Longer than deployment_initialization_timeout can be. */

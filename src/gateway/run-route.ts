@@ -77,8 +77,10 @@ export class RunHandler {
     const { lookup, canceller } = this.#parts;
     if (await this.#forward(request)) return undefined;
     switch (route.action) {
-      case "record":
-        return await sendRecord(exchange, await this.#find(request), app);
+      case "record": {
+        const known = await this.#find(request);
+        return await sendRecord(exchange, known, await lookup.attempts(known.run), app);
+      }
       case "input": {
         const known = await this.#find(request, null);
         return sendInput(exchange, known, await lookup.input(known, this.#room(request)));

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AppError } from "../model/errors.ts";
 import { headerOf, isServerRun, unpackRequest } from "../model/http-request.ts";
-import { isFinal } from "../model/run.ts";
+import { isFinal, type RunAttempt } from "../model/run.ts";
 import { runRecord } from "../shapes/runs.ts";
 import { plainValue, streamText } from "../runs/ended-run.ts";
 import type { KnownRun } from "../runs/lookup.ts";
@@ -20,9 +20,14 @@ const EMPTY = Buffer.alloc(0);
 const EMPTY_OBJECT = Buffer.from("{}");
 
 /** Answers with a run's record; a finished one's with its result, a stream's as a list of what it yielded. */
-export async function sendRecord(exchange: Exchange, known: KnownRun, app: AppName): Promise<void> {
+export async function sendRecord(
+  exchange: Exchange,
+  known: KnownRun,
+  failed: readonly RunAttempt[],
+  app: AppName,
+): Promise<void> {
   const { run, payload, transcript } = known;
-  const record = JSON.stringify(runRecord(run, app));
+  const record = JSON.stringify(runRecord(run, app, failed));
   const open = `${record.slice(0, -1)},"result":`;
   if (isFinal(run.state) && payload?.contentType === STREAM_TYPE && (await isWhole(transcript))) {
     exchange.open(200, ["content-type", JSON_TYPE], null);

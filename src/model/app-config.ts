@@ -8,6 +8,8 @@ export type AppConfig = {
   readonly dependencies: DependenciesConfig;
   /** By function; absent if the app has none, and from versions of before the table. */
   readonly batching?: Readonly<Record<string, BatchingConfig>>;
+  /** Absent if the app has no such table, and from versions of before it. */
+  readonly retry?: RetryConfig;
   /** For a server app; null for one with functions. */
   readonly customRuntime: CustomRuntimeConfig | null;
   /** The image that was built for this version, for clusters; it is in no configuration file. */
@@ -155,6 +157,18 @@ export type BatchingConfig = {
   readonly onError: "split" | "fail";
   /** The class that runs the calls in place of a function; null for a function. */
   readonly stepper: string | null;
+};
+
+/** When an async run that has failed begins again. */
+export type RetryConfig = {
+  /** Null for that of the scaling. */
+  readonly maxAttempts: number | null;
+  readonly initialDelaySeconds: number;
+  readonly backoff: number;
+  readonly maxDelaySeconds: number;
+  readonly jitter: number;
+  /** Words of `RETRY_CAUSES`, and names of exceptions. */
+  readonly on: readonly string[];
 };
 
 export type DependenciesConfig = {

@@ -53,6 +53,12 @@ type Raised = {
   readonly message: string;
   readonly traceback: string;
   readonly runMs: number;
+  /** The names of its class and those above, plain and with their modules. */
+  readonly types: readonly string[];
+  /** How long to wait before the next attempt, if the exception says so. */
+  readonly retryAfterMs: number | null;
+  /** It says that no attempt will be better. */
+  readonly isForGood: boolean;
 };
 
 export type Refused = {

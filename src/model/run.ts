@@ -63,6 +63,8 @@ export type Run = {
   /** How often the service ended during it. */
   readonly interruptions: number;
   readonly createdAt: number;
+  /** When a queued run may begin; null: now. */
+  readonly dueAt: number | null;
   readonly startedAt: number | null;
   readonly completedAt: number | null;
   readonly updatedAt: number;
@@ -91,6 +93,15 @@ export type Run = {
   readonly batchReason: BatchReason | null;
 };
 
+/** An attempt after which the run was tried again. */
+export type RunAttempt = Pick<Run, "startedAt" | "replicaId" | "errorTraceback" | "runMs"> & {
+  /** From 1. */
+  readonly number: number;
+  readonly endedAt: number;
+  readonly errorCode: string;
+  readonly errorMessage: string;
+};
+
 /** The key of a stored run. */
 export type RunKey = Pick<Run, "appNumber" | "id">;
 
@@ -111,6 +122,7 @@ export const NOT_BEGUN = {
   statusCode: null,
   attempt: 1,
   interruptions: 0,
+  dueAt: null,
   startedAt: null,
   completedAt: null,
   replicaId: null,
@@ -146,6 +158,7 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     attempt: progress.attempt,
     interruptions: progress.interruptions,
     createdAt,
+    dueAt: progress.dueAt,
     startedAt,
     completedAt,
     updatedAt: completedAt ?? startedAt ?? createdAt,
@@ -184,7 +197,7 @@ export type RunFate = Pick<Run, "state" | "statusCode" | "errorCode" | "errorMes
 /** The record of a run that ended at that time. */
 export function endRun(run: Run, fate: RunFate, now: number): Run {
   const responseMs = Math.max(0, now - run.createdAt);
-  return { ...run, ...fate, completedAt: now, updatedAt: now, responseMs };
+  return { ...run, ...fate, dueAt: null, completedAt: now, updatedAt: now, responseMs };
 }
 
 /** The record as it was before the run's end. */

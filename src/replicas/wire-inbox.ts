@@ -228,8 +228,16 @@ const failure = z.discriminatedUnion("kind", [
       message,
       traceback,
       run_ms,
+      types: z.array(z.string().max(nameChars)).max(WIRE_LIMITS.types).default([]),
+      retry_after: z.number().min(0).max(WIRE_LIMITS.retryAfterSeconds).nullable().default(null),
+      for_good: z.boolean().default(false),
     })
-    .transform(({ run_ms: runMs, ...raised }) => ({ ...raised, runMs })),
+    .transform(({ run_ms: runMs, retry_after, for_good: isForGood, ...raised }) => ({
+      ...raised,
+      runMs,
+      retryAfterMs: retry_after === null ? null : Math.round(retry_after * 1000),
+      isForGood,
+    })),
   z.object({
     kind: z.literal("misfit"),
     details: z

@@ -3,7 +3,8 @@ import type { Clock } from "../kit/clock.ts";
 import { Counts } from "../kit/concurrency.ts";
 import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
-import { RunTally } from "../model/run.ts";
+import { retryDelayMs, retryRules } from "../model/retry.ts";
+import { type RunAttempt, RunTally } from "../model/run.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
 import type { ReleasedClaim } from "../store/runs/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -18,8 +19,8 @@ export type ClaimRecorderParts = {
   /** Null if all payloads are in the database. */
   readonly large?: LargePayloads | null;
   readonly onDeliveries: () => void;
-  /** A run of that app was requeued. */
-  readonly onReleased: (appNumber: number) => void;
+  /** A run of that app was requeued; `dueAt` is when it may begin, in epoch milliseconds, if not now. */
+  readonly onReleased: (appNumber: number, dueAt: number | null) => void;
 };
 
 const BATCH = 256;
@@ -98,11 +99,12 @@ export class ClaimRecorder implements RunRecorder {
     const { id, target } = run.request;
     const { appNumber } = target;
     const { owner, fence } = claim;
-    const again = run.isAsync ? nextTry(run, end, claim) : null;
+    const again = run.isAsync ? nextTry(run, end, claim, clock.now()) : null;
     if (again) {
-      log.warn({ runId: id, ...again }, "returning the run to the queue");
+      const { failed: _failed, ...told } = again;
+      log.warn({ runId: id, ...told }, "returning the run to the queue");
       await this.#retry(() => this.#released.add({ appNumber, id, owner, fence, ...again }));
-      onReleased(appNumber);
+      onReleased(appNumber, again.dueAt ?? null);
       return;
     }
     // Before the end is visible: a freed key must never answer with the refusal of another call.
@@ -169,16 +171,30 @@ export class ClaimRecorder implements RunRecorder {
   }
 }
 
+type NextTry = Pick<ReleasedClaim, "attempt" | "isInterruption" | "dueAt" | "failed">;
+
 /** How a run that did not finish is requeued; null for a run that has ended. */
-function nextTry(
-  { call, request }: LiveRun,
-  { outcome }: RunEnd,
-  { attempt }: Claim,
-): Pick<ReleasedClaim, "attempt" | "isInterruption"> | null {
+function nextTry(run: LiveRun, { outcome }: RunEnd, { attempt }: Claim, now: number): NextTry | null {
+  const { call, request } = run;
   if (outcome.kind === "refused" && outcome.code === "draining")
     return { attempt, isInterruption: call.handedAt > 0 };
-  const { maxAttempts } = request.target.config.scaling;
-  if (outcome.kind === "died" && attempt < maxAttempts)
-    return { attempt: attempt + 1, isInterruption: false };
-  return null;
+  const delayMs = retryDelayMs(retryRules(request.target.config), attempt, outcome, Math.random());
+  if (delayMs === null) return null;
+  const again = { attempt: attempt + 1, isInterruption: false, failed: failedAttempt(run, now) };
+  return delayMs > 0 ? { ...again, dueAt: now + delayMs } : again;
+}
+
+function failedAttempt(run: LiveRun, now: number): RunAttempt {
+  const { attempt: number, startedAt, completedAt, replicaId, runMs, ...record } = run.record();
+  const { errorCode, errorMessage, errorTraceback } = record;
+  return {
+    number,
+    startedAt,
+    endedAt: completedAt ?? now,
+    replicaId,
+    errorCode: errorCode ?? "app_error",
+    errorMessage: errorMessage ?? "",
+    errorTraceback,
+    runMs,
+  };
 }

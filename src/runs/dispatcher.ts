@@ -61,8 +61,12 @@ const REVIEW_MS = 60_000;
 const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
 /** A run is given up after this many interruptions, because it may cause them. */
 const MAX_INTERRUPTIONS = 20;
+/** Runs whose time has come that one write makes due. */
+const MAX_DUE = 1_000;
 /** Delay before a run is retried whose arguments could not be read. */
 const REST_MS = 1_000;
+
+const UNREACHED = "the dispatcher could not reach the storage";
 
 /**
  * Takes accepted runs from the store to the replicas, in order of arrival, as many as an app's slots have room for. It
@@ -73,6 +77,9 @@ export class Dispatcher {
   readonly #backlogs = new Map<number, Backlog>();
   readonly #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
+  /** For the next run that this service has delayed, and when that is. */
+  #dueTimer: Timer | null = null;
+  #dueAt = Number.POSITIVE_INFINITY;
   #isRecovering = false;
   #isStopping = false;
 
@@ -90,6 +97,7 @@ export class Dispatcher {
     this.#every(LOOK_MS, async () => {
       for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
     });
+    this.#every(LOOK_MS, () => this.#makeDue());
     this.#every(REVIEW_MS, () => this.#review());
     if (!isAlone) this.#every(LOOK_MS, () => this.#lookForWork());
   }
@@ -98,6 +106,7 @@ export class Dispatcher {
   stop(): void {
     this.#isStopping = true;
     for (const timer of this.#timers) timer.cancel();
+    this.#dueTimer?.cancel();
   }
 
   /** Requeues the runs of dead nodes. One call at a time: waiting for a locked table, several could use up connections. */
@@ -120,6 +129,19 @@ export class Dispatcher {
     const backlog = this.#backlog(appNumber);
     backlog.hasMore = true;
     this.#pump(appNumber, backlog);
+  }
+
+  /** A run of that app was requeued, and may begin then, or now. */
+  released(appNumber: number, dueAt: number | null): void {
+    if (dueAt === null) this.wake(appNumber);
+    else if (dueAt < this.#dueAt && !this.#isStopping) {
+      this.#dueTimer?.cancel();
+      this.#dueAt = dueAt;
+      const { clock, log } = this.#parts;
+      const look = (): void =>
+        void this.#makeDue().catch((error: unknown) => log.error({ err: error }, UNREACHED));
+      this.#dueTimer = clock.after(Math.max(0, dueAt - clock.now()), look);
+    }
   }
 
   /** Whether a run may skip the empty queue; its place must be used with `runReserved` or given back. */
@@ -313,6 +335,21 @@ export class Dispatcher {
     );
   }
 
+  /** Lets runs begin that were delayed until now, by any service. */
+  async #makeDue(): Promise<void> {
+    const { store, clock } = this.#parts;
+    this.#dueAt = Number.POSITIVE_INFINITY;
+    for (;;) {
+      const now = clock.now();
+      const next = await store.claims.nextDueAt();
+      if (next === null || next > now || this.#isStopping) return;
+      const appNumbers = await store.claims.makeDue({ now, limit: MAX_DUE });
+      for (const appNumber of appNumbers) if (this.#parts.target(appNumber)) this.wake(appNumber);
+      // Another service has locked the rest, and wakes the apps.
+      if (appNumbers.length === 0) return;
+    }
+  }
+
   /** One at a time: with a hanging database, queries would pile up. */
   #lookForWork(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = null));
@@ -335,9 +372,7 @@ export class Dispatcher {
 
   #every(ms: number, work: () => Promise<void>): void {
     const look = (): void =>
-      void work().catch((error: unknown) =>
-        this.#parts.log.error({ err: error }, "the dispatcher could not reach the storage"),
-      );
+      void work().catch((error: unknown) => this.#parts.log.error({ err: error }, UNREACHED));
     this.#timers.push(this.#parts.clock.every(ms, look));
   }
 }

@@ -275,6 +275,7 @@ export class LiveRun implements CallReader {
       attempt: this.claim?.attempt ?? 1,
       interruptions: this.claim?.interruptions ?? 0,
       createdAt: this.createdAt,
+      dueAt: null,
       startedAt,
       completedAt,
       replicaId: holder?.id ?? null,

@@ -1,4 +1,5 @@
 import { isFinal, type Payload, type PayloadBlob, type Run, type RunKey, withoutEnd } from "../model/run.ts";
+import type { RunAttempt } from "../model/run.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
@@ -91,6 +92,11 @@ export class RunLookup {
     // A result whose blob is gone or damaged is no longer kept.
     const payload = stored && blob ? { ...stored, result: await this.#read(blob) } : stored;
     return { ...fromRecord(run, payload, () => storedTranscript(partReader, key)), live: null };
+  }
+
+  /** The earlier attempts of a run that was tried again. */
+  async attempts(run: Run): Promise<RunAttempt[]> {
+    return run.attempt > 1 ? await this.#parts.store.claims.attempts(run) : [];
   }
 
   /** A run's arguments; null if they are not kept. Read separately, because they may be large and are rarely wanted. */

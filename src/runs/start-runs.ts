@@ -8,7 +8,7 @@ import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { Canceller } from "./cancel.ts";
-import { ClaimRecorder } from "./claim-recorder.ts";
+import { ClaimRecorder, type ClaimRecorderParts } from "./claim-recorder.ts";
 import { Dispatcher, type DispatcherParts } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
 import { type FileContext, FileRuns, type FileRunsParts } from "./files/file-runs.ts";
@@ -70,7 +70,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new LightRecorder(journal),
     (started) => started.settle(),
   );
-  const onReleased = (appNumber: number): void => dispatcher.wake(appNumber);
+  const onReleased: ClaimRecorderParts["onReleased"] = (...released) => dispatcher.released(...released);
   const recorder = await life.begin(
     "ends of runs",
     () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased }),
@@ -94,6 +94,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
   const dispatcher = new Dispatcher({
     ...basics,
+    clock: steadyClock,
     executor,
     recorder,
     predecessors,
@@ -108,6 +109,11 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
   );
   await fileRuns.start();
+  /** An app was deleted: its queued runs end, and what is stored of it is removed. */
+  const endRunsOf = (appNumber: number): void => {
+    dispatcher.wake(appNumber);
+    sweeper.purge(appNumber);
+  };
   return {
     nodeId: owner,
     executor,
@@ -121,7 +127,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     deliverer,
     steadyClock,
     signingSecrets,
-    sweeper,
+    endRunsOf,
     fileRuns,
   };
 }

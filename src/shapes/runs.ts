@@ -1,7 +1,18 @@
 import * as z from "zod/mini";
-import { BATCH_REASONS, isFileRun, type Run, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
+import { BATCH_REASONS, isFileRun, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
+import type { Run, RunAttempt } from "../model/run.ts";
 import { appId } from "../model/names.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
+
+/** One attempt of an async run. */
+const ATTEMPT = z.object({
+  number: z.int(),
+  startedAt: z.nullable(TIMESTAMP),
+  completedAt: z.nullable(TIMESTAMP),
+  containerId: z.nullable(z.string()),
+  runtimeMs: z.nullable(z.number()),
+  error: z.nullable(FAULT),
+});
 
 /** A run as both planes show it. Existing clients read it: names and shapes must not change. */
 export const RUN = z.object({
@@ -39,6 +50,10 @@ export const RUN = z.object({
   /** Only for a run that left in a batch: how many calls left together, and why then. */
   batchSize: z.optional(z.int()),
   batchReason: z.optional(z.enum(BATCH_REASONS)),
+  /** Only for a run that waits for its time: when it may begin. */
+  dueAt: z.optional(TIMESTAMP),
+  /** Only for a run that was tried again, where it is read by itself: all attempts, the first one first. */
+  attempts: z.optional(z.array(ATTEMPT)),
   /** Only for an end user's run. */
   accountId: z.optional(z.nullable(z.string())),
   user: z.optional(z.nullable(z.string())),
@@ -57,8 +72,12 @@ export const FILE_RUN = z.object({ runId: z.uuid() });
 /** The packages for file runs, ready or being installed. */
 export const BASE_IMAGE = z.object({ status: z.enum(["ready", "building"]), digest: z.string() });
 
-/** A stored run as callers get it. */
-export function runRecord(run: Run, app: { readonly projectId: string; readonly name: string }): RunRecord {
+/** A stored run as callers get it; `failed` are its earlier attempts. */
+export function runRecord(
+  run: Run,
+  app: { readonly projectId: string; readonly name: string },
+  failed: readonly RunAttempt[] = [],
+): RunRecord {
   const { errorCode, errorMessage, queueMs, runMs, responseMs } = run;
   return {
     id: run.id,
@@ -96,7 +115,36 @@ export function runRecord(run: Run, app: { readonly projectId: string; readonly 
     responseBytes: run.responseBytes,
     ...(run.batchSize !== null && { batchSize: run.batchSize }),
     ...(run.batchReason !== null && { batchReason: run.batchReason }),
+    ...(run.dueAt !== null && { dueAt: timestamp(run.dueAt) }),
+    ...(failed.length > 0 && { attempts: attemptsOf(run, failed) }),
     ...(run.user !== null && { accountId: run.accountId, user: run.user }),
+  };
+}
+
+/** The earlier ones, and the one that has begun last. */
+function attemptsOf(run: Run, failed: readonly RunAttempt[]): z.infer<typeof ATTEMPT>[] {
+  const attempts = failed.map(({ errorCode: code, errorMessage: message, ...attempt }) => ({
+    ...timesOf(attempt.number, attempt.startedAt, attempt.endedAt, attempt),
+    error: { code, message },
+  }));
+  if (run.startedAt === null) return attempts;
+  const { errorCode, errorMessage } = run;
+  const error = errorCode === null ? null : { code: errorCode, message: errorMessage ?? "" };
+  return [...attempts, { ...timesOf(run.attempt, run.startedAt, run.completedAt, run), error }];
+}
+
+function timesOf(
+  number: number,
+  startedAt: number | null,
+  endedAt: number | null,
+  { replicaId, runMs }: Pick<RunAttempt, "replicaId" | "runMs">,
+) {
+  return {
+    number,
+    startedAt: maybe(startedAt, timestamp),
+    completedAt: maybe(endedAt, timestamp),
+    containerId: replicaId,
+    runtimeMs: runMs,
   };
 }
 

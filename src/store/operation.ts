@@ -2,13 +2,16 @@ import type { Kysely, RawBuilder, Selectable, sql } from "kysely";
 import type { MemberRole, Role } from "../model/roles.ts";
 import type { INITIAL_TABLES } from "./schema/0001-initial.ts";
 import type { BATCH_COLUMNS } from "./schema/0002-batches.ts";
+import type { ATTEMPT_TABLES, DUE_COLUMNS } from "./schema/0003-retries.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 
 /** The tables as queries see them: as declared, with narrower types. Kysely's CamelCasePlugin converts the names. */
 export type Schema = TypesOf<typeof INITIAL_TABLES> &
-  TypesOf<typeof BATCH_COLUMNS> & {
+  TypesOf<typeof BATCH_COLUMNS> &
+  TypesOf<typeof DUE_COLUMNS> &
+  TypesOf<typeof ATTEMPT_TABLES> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };
     memberships: { role: MemberRole };

@@ -28,6 +28,7 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     attempt: 1,
     interruptions: 0,
     createdAt: now,
+    dueAt: null,
     startedAt: now + 1,
     completedAt: now + 3,
     updatedAt: now + 3,

@@ -140,10 +140,15 @@ test("the limits are as documented, and Python keeps within them", () => {
     NOTE_CHARS: WIRE_LIMITS.noteChars,
     MESSAGE_CHARS: WIRE_LIMITS.messageChars,
     MISFITS: WIRE_LIMITS.misfits,
+    TYPES: WIRE_LIMITS.types,
+    RETRY_AFTER_SECONDS: WIRE_LIMITS.retryAfterSeconds,
   });
   // A character takes 12 bytes at most where everything is escaped: two halves of six.
   const { MESSAGE_CHARS = 0, TRACEBACK_CHARS = 0, MISFITS = 0, MISFIT_CHARS = 0 } = python;
-  expect(12 * (MESSAGE_CHARS + TRACEBACK_CHARS) + 1_000).toBeLessThan(WIRE_LIMITS.failedBytes);
+  const { TYPES = 0, NAME_CHARS = 0 } = python;
+  expect(12 * (MESSAGE_CHARS + TRACEBACK_CHARS + TYPES * NAME_CHARS) + 1_000).toBeLessThan(
+    WIRE_LIMITS.failedBytes,
+  );
   expect(MISFITS * (12 * MISFIT_CHARS + 50) + 1_000).toBeLessThan(WIRE_LIMITS.failedBytes);
 });
 

@@ -81,10 +81,17 @@ function describe(run: RunRecord): string {
     ["took", duration(run.runtimeMs)],
     ["container", run.containerId ?? "–"],
     run.batchSize === undefined ? null : ["batch", batchText(run)],
+    run.dueAt === undefined ? null : ["begins", `${relative(run.dueAt)}  ${run.dueAt}`],
+    ...(run.attempts ?? []).map((attempt) => [`attempt ${attempt.number}`, attemptText(attempt)] as const),
     webhookEndpoint === null
       ? null
       : ["webhook", `${paintStatus(webhookStatus)}  ${printable(webhookEndpoint)}`],
   ]);
+}
+
+function attemptText({ startedAt, error }: NonNullable<RunRecord["attempts"]>[number]): string {
+  const what = error === null ? "" : `  ${error.code}: ${error.message}`;
+  return printable(`${startedAt ?? "–"}${what}`);
 }
 
 function batchText({ batchSize: size, batchReason: reason }: RunRecord): string {

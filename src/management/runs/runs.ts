@@ -76,7 +76,8 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
         const app = await findApp(store, params);
         const run = await store.runs.find({ appNumber: app.number, id: params.run_id.toLowerCase() });
         if (!run) throw new AppError("run_not_found");
-        return { item: runRecord(run, app) };
+        const failed = run.attempt > 1 ? await store.claims.attempts(run) : [];
+        return { item: runRecord(run, app, failed) };
       },
     }),
   ];

@@ -5,6 +5,7 @@ import { type AppHolder, requireApp } from "../nodes/app-owners.ts";
 import { isNoted } from "../nodes/changes.ts";
 import { read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, firstOf } from "../queries.ts";
+import { isQueued } from "../runs/run-columns.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
 
@@ -78,7 +79,11 @@ export const apps = {
     await requireApp(session, appNumber, holder);
     const deletion = session.db.updateTable("apps").set({ deletedAt: now, updatedAt: now });
     const living = all({ number: appNumber, deletedAt: null });
-    return await isNoted(session, deletion.where(living), "app", appNumber);
+    if (!(await isNoted(session, deletion.where(living), "app", appNumber))) return false;
+    // Its delayed runs end with the others that wait, not when their time comes.
+    const queued = session.db.updateTable("runs").set({ dueAt: null }).where("appNumber", "=", appNumber);
+    await queued.where(isQueued(session)).where("dueAt", "is not", null).execute();
+    return true;
   }),
 };
 

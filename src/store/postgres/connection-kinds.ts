@@ -79,7 +79,7 @@ const WRITE_KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string
   lease: ["nodes.renew"],
   accept: ["runs.accept", "runs.prove", "runs.refuse"],
   keyed: ["runs.acceptKeyed"],
-  claim: ["appOwners.handOver", "appOwners.take", "claims.claim", "claims.setAsync"],
+  claim: ["appOwners.handOver", "appOwners.take", "claims.claim", "claims.makeDue", "claims.setAsync"],
   end: ["claims.finish", "claims.release", "claims.held", "claims.recover", "runs.insertFinished"],
   keep: [
     "accounts.touchLastUsed",

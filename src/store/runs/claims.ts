@@ -1,6 +1,6 @@
-import { all, appsFound, isDone, storedKey } from "../queries.ts";
+import { all, appsFound, doNothing, firstOf, isDone, storedKey } from "../queries.ts";
 import { uuidText } from "../../kit/ids.ts";
-import { isFileRun, type Payload, type Run, type RunKey } from "../../model/run.ts";
+import { isFileRun, type Payload, type Run, type RunAttempt, type RunKey } from "../../model/run.ts";
 import { type AppHolder, holdsApp } from "../nodes/app-owners.ts";
 import { PENDING } from "./deliveries.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
@@ -8,7 +8,7 @@ import { isExpired } from "../nodes/nodes.ts";
 import { packedWrite, read, type Session, write } from "../operation.ts";
 import { nameBlob, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { addUsage, removeRows } from "./removal.ts";
-import { codeAfter, codeBefore, isInState, isQueued } from "./run-columns.ts";
+import { codeAfter, codeBefore, isDue, isInState } from "./run-columns.ts";
 import { RUN_COLUMNS, runFromRow, STATE_CODES } from "./run-columns.ts";
 
 /** Later writes of the claimer carry the fence. */
@@ -52,6 +52,10 @@ export type ReleasedClaim = RunKey & {
   readonly owner: string;
   readonly isInterruption: boolean;
   readonly attempt: number;
+  /** When it may begin again; absent: at once. */
+  readonly dueAt?: number;
+  /** The attempt that has failed, if one has. */
+  readonly failed?: RunAttempt;
 };
 
 export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "attempt">;
@@ -59,7 +63,9 @@ export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "atte
 /** Without a number, of all apps. */
 type HeldQuery = { readonly owner: string; readonly appNumber: number | null };
 
-type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt"> & {
+type DueQuery = { readonly now: number; readonly limit: number };
+
+type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt" | "dueAt" | "failed"> & {
   readonly payload: Pick<Payload, "input" | "inputBlob">;
 };
 
@@ -105,11 +111,11 @@ export const claims = {
     return { runs, hasMore, isRefused: false };
   }),
 
-  /** The apps that have queued runs. */
+  /** The apps that have queued runs that may begin. */
   backlog: read(async (session): Promise<number[]> => {
     const { db, sql } = session;
     const { rows } = await sql<{ appNumber: number }>`
-      ${appsFound(session, "runs", isQueued(session))}
+      ${appsFound(session, "runs", isDue(session))}
       select app_number from found where app_number is not null
     `.execute(db);
     return rows.map(({ appNumber }) => appNumber);
@@ -135,16 +141,48 @@ export const claims = {
 
   /** Puts runs that their claimers still hold back into the queue. */
   release: write(async ({ db }, released: readonly ReleasedClaim[]): Promise<void> => {
-    for (const { fence, owner, isInterruption, attempt, ...key } of released) {
+    for (const { fence, owner, isInterruption, attempt, dueAt = null, failed, ...key } of released) {
       const held = { ...storedKey(key), state: codeBefore("release"), fence, owner };
-      const queued = { state: codeAfter("release"), owner: null, attempt };
+      const queued = { state: codeAfter("release"), owner: null, attempt, dueAt };
       const added = isInterruption ? 1 : 0;
-      await db
+      const update = db
         .updateTable("runs")
-        .set((eb) => ({ ...queued, interruptions: eb("interruptions", "+", added) }))
-        .where(all(held))
-        .execute();
+        .set((eb) => ({ ...queued, interruptions: eb("interruptions", "+", added) }));
+      if (!(await isDone(update.where(all(held)))) || !failed) continue;
+      const row = { ...storedKey(key), ...failed };
+      await db.insertInto("attempts").values(row).onConflict(doNothing).execute();
     }
+  }),
+
+  /** When the next queued run may begin that may not yet; null if there is none. */
+  nextDueAt: read(async ({ db }): Promise<number | null> => {
+    const delayed = db.selectFrom("runs").select("dueAt").where("state", "=", STATE_CODES.queued);
+    const next = delayed.where("dueAt", "is not", null).orderBy("dueAt").limit(1);
+    return (await firstOf(next))?.dueAt ?? null;
+  }),
+
+  /** Lets queued runs begin whose time has come, the earliest first; returns their apps. */
+  makeDue: write(async (session, { now, limit }: DueQuery): Promise<number[]> => {
+    const { db, sql } = session;
+    const { rows } = await sql<{ appNumber: number }>`
+      update runs set due_at = null where (app_number, id) in (
+        select app_number, id from runs
+        where state = ${sql.lit(STATE_CODES.queued)} and due_at is not null and due_at <= ${now}
+        order by due_at limit ${limit} ${session.skipLocked("runs")}
+      ) returning app_number
+    `.execute(db);
+    return [...new Set(rows.map(({ appNumber }) => appNumber))];
+  }),
+
+  /** The attempts of a run that have failed, the first one first. */
+  attempts: read(async ({ db }, key: RunKey): Promise<RunAttempt[]> => {
+    const rows = db
+      .selectFrom("attempts")
+      .selectAll()
+      .where(all(storedKey(key)));
+    return (await rows.orderBy("number").execute()).map(
+      ({ appNumber: _app, id: _id, ...attempt }) => attempt,
+    );
   }),
 
   /**
@@ -211,7 +249,7 @@ async function pickQueued(session: Session, query: ClaimQuery) {
   const { rows } = await sql<{ id: Uint8Array; size: number | null }>`
     select runs.id, coalesce(payloads.input_bytes, length(payloads.input)) as size
     from runs left join payloads on payloads.app_number = runs.app_number and payloads.id = runs.id
-    where runs.app_number = ${query.appNumber} and ${isQueued(session)}
+    where runs.app_number = ${query.appNumber} and ${isDue(session)}
     order by runs.id limit ${query.limit + 1} ${session.skipLocked("runs")}
   `.execute(db);
   let bytes = 0;

@@ -48,6 +48,13 @@ export async function removeContents(session: Session, keys: readonly StoredKey[
 /** Removes runs with everything that is stored of them. */
 export async function removeRecords(session: Session, keys: readonly StoredKey[]): Promise<Usage> {
   const { bytes } = await removeContents(session, keys);
+  for (const [appNumber, group] of Map.groupBy(keys, (key) => key.appNumber))
+    for (const ids of chunks(group.map(({ id }) => id)))
+      await session.db
+        .deleteFrom("attempts")
+        .where("appNumber", "=", appNumber)
+        .where("id", "in", ids)
+        .execute();
   await removeDeliveries(session, keys);
   return { runs: (await removeRows(session, "runs", keys)).rows, bytes };
 }

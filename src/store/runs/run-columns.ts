@@ -41,6 +41,11 @@ export function isOver({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<
   return sql<boolean>`${sql.ref(`${run}.state`)} not in (${codes(sql)})`;
 }
 
+/** Whether it is queued and may begin; a condition of its own index. */
+export function isDue({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<boolean> {
+  return sql<boolean>`${isInState({ sql }, "queued", run)} and ${sql.ref(`${run}.dueAt`)} is null`;
+}
+
 /** Whether it is queued; the second condition is that of the index of all that has not ended. */
 export function isQueued(session: Pick<Session, "sql">, run = "runs"): RawBuilder<boolean> {
   return session.sql<boolean>`${isInState(session, "queued", run)} and ${isUnfinished(session, run)}`;
@@ -67,6 +72,7 @@ const SOURCES = {
     attempt: (run) => run.attempt,
     interruptions: (run) => run.interruptions,
     createdAt: (run) => run.createdAt,
+    dueAt: (run) => run.dueAt,
     startedAt: (run) => run.startedAt,
     completedAt: (run) => run.completedAt,
     updatedAt: (run) => run.updatedAt,
@@ -154,6 +160,7 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     attempt: row.attempt,
     interruptions: row.interruptions,
     createdAt: row.createdAt,
+    dueAt: row.dueAt,
     startedAt: row.startedAt,
     completedAt: row.completedAt,
     updatedAt: row.updatedAt,

@@ -3,7 +3,7 @@ import { firstIdAt, uuidText } from "../../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
 import { type Run, RUN_STATES, type RunState } from "../../model/run.ts";
 import { heavyRead, type Session } from "../operation.ts";
-import { isInState, isQueued } from "./run-columns.ts";
+import { isDue, isInState } from "./run-columns.ts";
 import { PENDING } from "./deliveries.ts";
 
 /** A span of time in epoch milliseconds, without its end. */
@@ -163,7 +163,7 @@ export const runFigures = {
     const { rows } = await sql<{ oldestAt: number | null }>`
       select min((
         select r.created_at from runs as r
-        where r.app_number = a.number and ${isQueued(session, "r")}
+        where r.app_number = a.number and ${isDue(session, "r")}
         order by r.id limit 1
       )) as oldest_at
       from apps as a where ${isOfScope(session, of)}
@@ -271,16 +271,16 @@ export const figures = {
     const { db, sql } = session;
     // Counting 100,000 rows takes 50 ms, and a larger count is not needed exactly.
     const { rows } = await sql<QueuedRuns>`
-      ${appsFound(session, "runs", isQueued(session))}
+      ${appsFound(session, "runs", isDue(session))}
       select found.app_number, (
         select count(*) from (
           select 1 from runs as r
-          where r.app_number = found.app_number and ${isQueued(session, "r")}
+          where r.app_number = found.app_number and ${isDue(session, "r")}
           limit ${MAX_COUNTED}
         ) as counted
       ) as count, (
         select r.created_at from runs as r
-        where r.app_number = found.app_number and ${isQueued(session, "r")}
+        where r.app_number = found.app_number and ${isDue(session, "r")}
         order by r.id limit 1
       ) as oldest_at
       from found where found.app_number is not null

@@ -2,6 +2,7 @@ import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { INITIAL_TABLES, initial } from "./0001-initial.ts";
 import { BATCH_COLUMNS, batches } from "./0002-batches.ts";
+import { ATTEMPT_TABLES, DUE_COLUMNS, retries } from "./0003-retries.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -11,7 +12,11 @@ import { FIRST_MIGRATION, UnreleasedFormat, isUnreleased } from "./unreleased.ts
 export type Migrations = Readonly<Record<string, (db: Kysely<unknown>, dialect: Dialect) => Promise<void>>>;
 
 /** In order. A migration that has been released is never edited: the next change is the next number. */
-export const MIGRATIONS: Migrations = { [FIRST_MIGRATION]: initial, "0002-batches": batches };
+export const MIGRATIONS: Migrations = {
+  [FIRST_MIGRATION]: initial,
+  "0002-batches": batches,
+  "0003-retries": retries,
+};
 
 /** The names of all migrations of this release, in order. */
 export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
@@ -20,6 +25,8 @@ export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
 export const SCHEMA_OBJECTS: readonly string[] = [
   INITIAL_TABLES,
   BATCH_COLUMNS,
+  DUE_COLUMNS,
+  ATTEMPT_TABLES,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ].flatMap(objectsOf);
 

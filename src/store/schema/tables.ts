@@ -100,19 +100,20 @@ export async function createTables(db: Kysely<unknown>, dialect: Dialect, tables
   for (const statement of statementsFor(dialect, tables)) await sql.raw(statement).execute(db);
 }
 
-/** Adds columns to tables. Each may be null or has a default, because services of the release before go on beside it. */
+/** Adds columns to tables, and their indexes. Each may be null or has a default, because services of the release before go on beside it. */
 export async function addColumns(db: Kysely<unknown>, dialect: Dialect, tables: Tables): Promise<void> {
   for (const statement of columnStatements(dialect, tables)) await sql.raw(statement).execute(db);
 }
 
 /** The statements that add them. */
 export function columnStatements(dialect: Dialect, tables: Tables): string[] {
-  return Object.entries(tables).flatMap(([name, columns]) =>
-    Object.entries(columns).map(
+  return Object.entries(tables).flatMap(([name, { indexes = [], ...columns }]) => [
+    ...Object.entries(columns).map(
       ([column, text]) =>
         `alter table ${snakeCase(name)} add column ${snakeCase(column)} ${typed(String(text), dialect)}`,
     ),
-  );
+    ...indexes.map((index) => indexStatement(snakeCase(name), index)),
+  ]);
 }
 
 /** The statements that create them. */
@@ -126,9 +127,13 @@ export function statementsFor(dialect: Dialect, tables: Tables): string[] {
     const end = isInKeyOrder ? dialect.keyOrderEnd : dialect.tableEnd;
     return [
       `create table ${table} (${parts.concat(constraint).join(", ")}) ${end}`,
-      ...indexes.map((index) => index.replace(INDEX, `create $1index $2 on ${table} $3`)),
+      ...indexes.map((index) => indexStatement(table, index)),
     ];
   });
+}
+
+function indexStatement(table: string, index: string): string {
+  return index.replace(INDEX, `create $1index $2 on ${table} $3`);
 }
 
 const INDEX = /^(unique )?(\w+) (.*)$/;

@@ -178,6 +178,23 @@ describe.each(WAYS)("%s", (_, isAsync, more, concurrency) => {
   );
 
   verifies(
+    "batching.stream-cancel",
+    "the last call of a batch ends at its cancel, also while chunks wait for its reader",
+    async () => {
+      const before = shared().exits.length;
+      const [slow, fast] = await together(shared(), () => [
+        new StreamCall(shared(), "count", { n: FIRST + 20, size: SIZE }, false),
+        new StreamCall(shared(), "count", { n: FIRST + 20, size: SIZE }, true),
+      ]);
+      await fast?.end();
+      await slow?.has(FIRST);
+      slow?.cancel();
+      await until("its call is over in the replica", () => slow?.call.phase === "over");
+      expect(shared().exits.length).toBe(before);
+    },
+  );
+
+  verifies(
     "batching.backpressure",
     "the generator waits when no reader has room, and cancels still work",
     async () => {

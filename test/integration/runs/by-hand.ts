@@ -95,7 +95,7 @@ export class ByHand {
     const clock = CLOCK;
     const partWriter = new PartWriter(store, log, clock);
     const lightRecorder = new LightRecorder(new Journal(store, log, clock));
-    const onReleased = (): void => this.dispatcher.wake(appNumber);
+    const onReleased = (of: number, dueAt: number | null): void => this.dispatcher.released(of, dueAt);
     this.recorder = new ClaimRecorder({
       store,
       clock,

@@ -140,6 +140,13 @@ max_transcript = "2KiB"
 result_retention = "30d"
 max_logs = "7MB"
 stream_stall_timeout = 1
+[retry]
+max_attempts = 100
+initial_delay = "250ms"
+backoff = 1.5
+max_delay = "2h"
+jitter = 0
+on = ["crash", "error", "timeout", "httpx.ReadTimeout"]
 [dependencies.pip]
 torch = ">=2.4"
 "transformers[torch]" = ""
@@ -233,6 +240,14 @@ verifies(
         resultRetentionSeconds: 2_592_000,
         maxLogBytes: 7_000_000,
         streamStallTimeoutSeconds: 1,
+      },
+      retry: {
+        maxAttempts: 100,
+        initialDelaySeconds: 0.25,
+        backoff: 1.5,
+        maxDelaySeconds: 7200,
+        jitter: 0,
+        on: ["crash", "error", "timeout", "httpx.ReadTimeout"],
       },
       dependencies: {
         pip: { torch: ">=2.4", "transformers[torch]": "" },

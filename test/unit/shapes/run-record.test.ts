@@ -18,6 +18,7 @@ const ENDED: Run = {
   attempt: 1,
   interruptions: 0,
   createdAt: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
+  dueAt: null,
   startedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 7),
   completedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 9),
   updatedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 9),

@@ -41,6 +41,13 @@ export function runScale(
   const queuedUntilMs = startedMs ?? endMs;
   const queuedFromMs = coldUntilMs ?? createdMs;
   const isWaiting = startedMs === null && !isOver(run);
+  for (const attempt of run.attempts ?? []) {
+    if (attempt.number === run.attempt || attempt.startedAt === null || attempt.completedAt === null)
+      continue;
+    const note = attempt.error?.message;
+    const [fromMs, toMs] = [Date.parse(attempt.startedAt), Date.parse(attempt.completedAt)];
+    spans.push(closed(`Attempt ${attempt.number}`, "bad", fromMs, toMs, note));
+  }
   spans.push({
     ...closed("Queued", "wait", queuedFromMs, queuedUntilMs, batchNote(run)),
     isOpen: isWaiting,

@@ -20,6 +20,7 @@ const FOLDER = path.join(REPOSITORY, "src", "store", "schema");
 const HASHES: Readonly<Record<string, string>> = {
   "0001-initial.ts": "c40eb3ea553add6d",
   "0002-batches.ts": "a48495cbb0b5e495",
+  "0003-retries.ts": "7e0e99798fcd6d80",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */

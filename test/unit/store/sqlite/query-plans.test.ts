@@ -78,10 +78,10 @@ describe("with a little of everything stored", () => {
     expect((await plansOf(session(), deliveries.held, { owner })).join()).toMatch(/deliveries_held/);
   });
 
-  test("the oldest queued runs of an app are found by the index of what is unfinished", async () => {
+  test("the oldest queued runs of an app are found by the index of what may begin", async () => {
     const plans = await plansOf(session(), claims.claim, { appNumber: 1, limit: 5, maxBytes: 1, ...LEASE });
     expect(plans[0]).toBe(
-      "SEARCH runs USING INDEX runs_unfinished (app_number=?); " +
+      "SEARCH runs USING INDEX runs_due (app_number=?); " +
         "SEARCH payloads USING INDEX sqlite_autoindex_payloads_1 (app_number=? AND id=?) LEFT-JOIN",
     );
     expect(plans.join()).not.toMatch(LONG);

@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Run, RunAttempt } from "../../../src/model/run.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
+import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { queuedRun, samplePayload } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
+
+const databases = testDatabases();
+const ALL = { limit: 100, maxBytes: 1_000_000 };
+const NOW = Date.UTC(2026, 0, 2);
+const FAILED: RunAttempt = {
+  number: 1,
+  startedAt: NOW - 5,
+  endedAt: NOW,
+  replicaId: "r-1",
+  errorCode: "app_error",
+  errorMessage: "ValueError: no",
+  errorTraceback: "Traceback …",
+  runMs: 1.5,
+};
+
+describe.each(DATABASE_KINDS)("delayed runs on %s", (kind) => {
+  let store: Store;
+  let lastApp = 0;
+  beforeAll(async () => {
+    store = await openStore(await databases.fresh(kind));
+  });
+  afterAll(async () => {
+    await store.close();
+  });
+
+  /** Runs of an app of their own, which have failed once and wait until these times; null: none. */
+  async function failed(dueAt: readonly (number | null)[]): Promise<Run[]> {
+    const appNumber = ++lastApp;
+    const runs = dueAt.map(() => queuedRun({ appNumber }));
+    await store.runs.accept(runs.map((run) => ({ run, payload: samplePayload(), owner: null })));
+    await claimed(appNumber);
+    const released = { appNumber, owner: "one", fence: 1, isInterruption: false, attempt: 2, failed: FAILED };
+    const delays = dueAt.map((at) => (at === null ? {} : { dueAt: at }));
+    await store.claims.release(runs.map(({ id }, i) => ({ ...released, ...delays[i], id })));
+    return runs;
+  }
+
+  const claimed = async (appNumber: number): Promise<string[]> =>
+    (await store.claims.claim({ appNumber, owner: "one", ...ALL })).runs.map(({ run }) => run.id);
+
+  verifies("retry.durable", "a run is claimed once it is due, and counts as queued before", async () => {
+    const [now, soon, late] = (await failed([null, NOW + 10, NOW + 20])) as [Run, Run, Run];
+    const { appNumber } = now;
+    expect(await claimed(appNumber)).toEqual([now.id]);
+    expect(await store.claims.backlog()).not.toContain(appNumber);
+    const listed = await store.runs.list({ appNumber, state: "queued", limit: 10 });
+    expect(listed.map(({ id, dueAt }) => [id, dueAt])).toEqual([
+      [late.id, NOW + 20],
+      [soon.id, NOW + 10],
+    ]);
+    expect(await store.claims.nextDueAt()).toBe(NOW + 10);
+    expect(await store.claims.makeDue({ now: NOW + 9, limit: 10 })).toEqual([]);
+    expect(await store.claims.makeDue({ now: NOW + 10, limit: 10 })).toEqual([appNumber]);
+    expect(await store.claims.backlog()).toContain(appNumber);
+    expect(await claimed(appNumber)).toEqual([soon.id]);
+    expect(await store.claims.makeDue({ now: NOW + 20, limit: 10 })).toEqual([appNumber]);
+    expect(await claimed(appNumber)).toEqual([late.id]);
+    expect(await store.claims.nextDueAt()).toBeNull();
+  });
+
+  test("the earliest become due first, so many at a time, of whatever app", async () => {
+    const [first, third] = (await failed([NOW + 1, NOW + 3])) as [Run, Run];
+    const [second] = (await failed([NOW + 2])) as [Run];
+    expect(new Set(await store.claims.makeDue({ now: NOW + 9, limit: 2 }))).toEqual(
+      new Set([first.appNumber, second.appNumber]),
+    );
+    expect(await claimed(first.appNumber)).toEqual([first.id]);
+    expect(await store.claims.makeDue({ now: NOW + 9, limit: 2 })).toEqual([third.appNumber]);
+  });
+
+  verifies(
+    "retry.attempts",
+    "a failed attempt is stored by its claimer alone, and goes with the run",
+    async () => {
+      const [run] = (await failed([null])) as [Run];
+      const key = { appNumber: run.appNumber, id: run.id };
+      expect(await store.claims.attempts(key)).toEqual([FAILED]);
+      await claimed(run.appNumber);
+      const again = {
+        ...key,
+        owner: "one",
+        isInterruption: false,
+        attempt: 3,
+        failed: { ...FAILED, number: 2 },
+      };
+      await store.claims.release([
+        { ...again, fence: 1 },
+        { ...again, fence: 2, owner: "two" },
+      ]);
+      expect(await store.claims.attempts(key)).toEqual([FAILED]);
+      await store.claims.release([{ ...again, fence: 2 }]);
+      expect((await store.claims.attempts(key)).map(({ number }) => number)).toEqual([1, 2]);
+      const ended: Run = { ...run, state: "cancelled", completedAt: NOW };
+      expect(await store.claims.endQueued({ ...key, run: ended, result: null })).toBe(true);
+      while ((await store.retention.removeRuns({ cutoff: Date.now() + 60_000, limit: 100 })) > 0);
+      expect(await store.claims.attempts(key)).toEqual([]);
+    },
+  );
+
+  verifies("retry.cancel", "a delayed run ends at once, and is due no more", async () => {
+    const [run] = (await failed([NOW + 5])) as [Run];
+    const ended: Run = { ...run, state: "cancelled", completedAt: NOW };
+    expect(await store.claims.endQueued({ ...run, run: ended, result: null })).toBe(true);
+    expect(await store.runs.find(run)).toMatchObject({ state: "cancelled", dueAt: null });
+    expect(await store.claims.makeDue({ now: NOW + 9, limit: 10 })).toEqual([]);
+  });
+});
