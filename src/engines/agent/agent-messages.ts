@@ -105,6 +105,8 @@ export class Questions {
   readonly #clock: Clock;
   readonly #ask: (question: Question) => boolean;
   readonly #open = new Map<number, (answer: Answer | null) => void>();
+  /** Looks that are not answered yet, by process: those who ask meanwhile share the answer. */
+  readonly #looks = new Map<number, Promise<Seen | null>>();
   /** What was seen last of silent processes. */
   readonly #vitals = new Map<number, Vitals | null>();
   #next = 0;
@@ -122,7 +124,8 @@ export class Questions {
 
   /** How often a process there was ended because memory ran out; 0 without an answer in time. */
   async memoryDeaths(): Promise<number> {
-    return (await this.#look(0))?.out_of_memory ?? 0;
+    // Not shared: what was seen before the death says nothing about it.
+    return (await this.#lookAnew(0))?.out_of_memory ?? 0;
   }
 
   /** What the last look has seen; looks again. Null at first. */
@@ -155,7 +158,16 @@ export class Questions {
     this.#vitals.clear();
   }
 
-  async #look(pid: number): Promise<Seen | null> {
+  /** However often it is called, an agent is asked once at a time: a flood of questions kept it from everything else. */
+  #look(pid: number): Promise<Seen | null> {
+    const open = this.#looks.get(pid);
+    if (open) return open;
+    const look = this.#lookAnew(pid).finally(() => this.#looks.delete(pid));
+    this.#looks.set(pid, look);
+    return look;
+  }
+
+  async #lookAnew(pid: number): Promise<Seen | null> {
     if (this.#vitals.size >= MAX_OPEN) this.#vitals.clear();
     const answer = await this.#put((id) => ({ look: { id, pid } }));
     return answer && "usage" in answer ? answer : null;

@@ -143,6 +143,20 @@ test("an agent is asked so much at once, and what it does not answer is not wait
   expect(looks.vitals(7)).toBeNull();
 });
 
+test("those who ask about a process while a look is open share its answer", async () => {
+  const asked: unknown[] = [];
+  const looks = new Questions(new HandClock(), (question) => asked.push(question) > 0);
+  const all = Array.from({ length: 100 }, () => looks.usage(7));
+  const deaths = looks.memoryDeaths();
+  expect(asked).toEqual([{ look: { id: 0, pid: 7 } }, { look: { id: 1, pid: 0 } }]);
+  looks.answer({ id: 0, vitals: VITALS, ...SEEN });
+  expect(new Set(await Promise.all(all))).toEqual(new Set([SEEN.usage]));
+  const more = [looks.memoryDeaths(), looks.usage(7)];
+  expect(asked).toHaveLength(4);
+  looks.giveUp();
+  expect(await Promise.all([deaths, ...more])).toEqual([0, 0, null]);
+});
+
 test("a line to one that does not read ends", async () => {
   const server = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
