@@ -22,6 +22,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/servers.md",
     "docs/gpus.md",
     "docs/batching.md",
+    "docs/queues.md",
     "docs/images.md",
     "docs/clients.md",
     "docs/webhooks.md",

@@ -77,6 +77,7 @@ export class Dispatcher {
   readonly #backlogs = new Map<number, Backlog>();
   readonly #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
+  #makingDue: Promise<void> | null = null;
   /** For the next run that this service has delayed, and when that is. */
   #dueTimer: Timer | null = null;
   #dueAt = Number.POSITIVE_INFINITY;
@@ -335,8 +336,13 @@ export class Dispatcher {
     );
   }
 
-  /** Lets runs begin that were delayed until now, by any service. */
-  async #makeDue(): Promise<void> {
+  /** Lets runs begin that were delayed until now, by any service. One at a time, as with `#lookForWork`. */
+  #makeDue(): Promise<void> {
+    this.#makingDue ??= this.#makeAllDue().finally(() => (this.#makingDue = null));
+    return this.#makingDue;
+  }
+
+  async #makeAllDue(): Promise<void> {
     const { store, clock } = this.#parts;
     this.#dueAt = Number.POSITIVE_INFINITY;
     for (;;) {
