@@ -130,7 +130,7 @@ verifies("retry.cancel", "a run that waits for its next attempt can be cancelled
 
 verifies("retry.deleted", "a run that waits for its next attempt ends with its app", async () => {
   const on = service();
-  const name = await on.own({ main: MAIN, toml: toml('on = ["error"]\ninitial_delay = "1h"\n') });
+  const name = await on.own({ main: MAIN, toml: toml('on = ["error"]\ninitial_delay = "1h"\njitter = 0\n') });
   const id = await submit(on, name, { ways: ["value", "fine"] });
   await until("it waits", async () => (await recordOf(on, name, id)).dueAt !== undefined);
   const { number: appNumber } = on.apps.get(name)!.app;
@@ -143,7 +143,9 @@ verifies("retry.deleted", "a run that waits for its next attempt ends with its a
 });
 
 verifies("retry.durable", "a run that waits for its next attempt goes on in the next service", async () => {
-  const site = new Site({ app: { main: MAIN, toml: toml('on = ["error"]\ninitial_delay = "1h"\n') } });
+  const site = new Site({
+    app: { main: MAIN, toml: toml('on = ["error"]\ninitial_delay = "1h"\njitter = 0\n') },
+  });
   const flags = WITHOUT_WALLS;
   const first = await site.start({ flags, clock });
   const id = await submit(first, "app", { ways: ["value", "fine"] });
