@@ -332,6 +332,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       await withTimeout(graceMs.value, node?.leave() ?? Promise.resolve(), clock);
       server.startDraining();
       runs.submitter.startDraining();
+      void runs.scheduler.stop();
       runs.dispatcher.stop();
       const under = [catalog.drain(), runs.fileRuns.drain(), server.settleForwarding()];
       await withTimeout(Math.max(0, endsAt - clock.monotonic()), Promise.all(under), clock);

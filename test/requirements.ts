@@ -27,6 +27,7 @@ import { PEERS } from "./requirements/peers.ts";
 import { RUN } from "./requirements/run.ts";
 import { RAY } from "./requirements/ray.ts";
 import { QUEUES } from "./requirements/queues.ts";
+import { SCHEDULES } from "./requirements/schedules.ts";
 import { SEATS } from "./requirements/seats.ts";
 import { SERVERS } from "./requirements/servers.ts";
 import { SHOW } from "./requirements/show.ts";
@@ -72,6 +73,7 @@ export const TABLES = [
   KUBERNETES,
   POD_BUILDS,
   RAY,
+  SCHEDULES,
   SEATS,
   STORAGE,
   GPUS,
@@ -114,6 +116,7 @@ export const REQUIREMENTS = {
   ...POD_BUILDS,
   ...RAY,
   ...QUEUES,
+  ...SCHEDULES,
   ...SEATS,
   ...STORAGE,
   ...GPUS,

@@ -1,5 +1,6 @@
-"""For apps: `run`, the run that the code belongs to; `NoRetry`, to fail without a further attempt; `SKIP` and `END`,
-for generators and steppers of batched calls.
+"""For apps: `run`, the run that the code belongs to; `checkpoint`, from which the next attempt continues; `progress`,
+which says how far the run is; `NoRetry`, to fail without a further attempt; `SKIP` and `END`, for generators and
+steppers of batched calls.
 For everyone else: the client of `millrace_client`, under this name too.
 
 Inside a run it is there without being installed. Needs only the standard library of Python 3.9 or newer.
@@ -7,7 +8,7 @@ Inside a run it is there without being installed. Needs only the standard librar
 
 from __future__ import annotations
 
-from ._current import CurrentRun
+from ._current import CurrentRun, checkpoint, progress
 
 try:  # Inside a run the harness knows these.
     from millrace_worker.signs import END, SKIP, NoRetry
@@ -56,6 +57,8 @@ __all__ = [
     "Stream",
     "TimedOut",
     "Unauthorized",
+    "checkpoint",
+    "progress",
     "run",
     "verify_webhook",
 ]

@@ -6,13 +6,17 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, Union, cast
 from urllib.parse import quote, urlencode
 
 from .errors import Cancelled, MillraceError, lost
 from .run import LONG_WAIT_SECONDS, Answer, Run, RunResult, Stream, answer_of
 from .transport import GRACE_SECONDS, Body, Response, Transport, refusal_in
+
+Span = Union[str, float, timedelta]
+"""A duration: seconds, a text such as `90s` or `1h30m`, or a timedelta."""
 
 _KEPT = "%/?:@!$&'()*+,;=~"  # What a path and its query may contain; anything else is quoted.
 
@@ -46,9 +50,31 @@ class Millrace(Transport):
             raise MillraceError("is_stream", "The function streams: call it with stream().")
         return answer.wait(deadline - time.monotonic()) if isinstance(answer, Run) else answer
 
-    def run_async(self, app: str, args: Mapping[str, Any] | None = None, **options: Any) -> Run:
+    def run_async(
+        self,
+        app: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        priority: str | float | None = None,
+        delay: Span | datetime | None = None,
+        ttl: Span | None = None,
+        timeout: Span | None = None,
+        max_attempts: int | None = None,
+        tags: Sequence[str] = (),
+        **options: Any,
+    ) -> Run:
         """Runs a function in the background: when this returns, the service has stored the run on disk."""
-        return cast(Run, self._call(app, args, {}, GRACE_SECONDS, query={"async": "true"}, **options))
+        asked = {
+            "priority": priority,
+            "delay": delay,
+            "ttl": ttl,
+            "timeout": timeout,
+            "max_attempts": max_attempts,
+        }
+        query = [("async", "true")]
+        query += [(name, _asked(value)) for name, value in asked.items() if value is not None]
+        query += [("tag", tag) for tag in tags]
+        return cast(Run, self._call(app, args, {}, GRACE_SECONDS, query=query, **options))
 
     def stream(
         self,
@@ -105,10 +131,10 @@ class Millrace(Transport):
         webhook_secret: str | None = None,
         idempotency_key: str | None = None,
         retries: int = 0,
-        query: Mapping[str, str] | None = None,
+        query: Sequence[tuple[str, str]] = (),
     ) -> Answer:
         """What the call led to. It may be sent again up to `retries` times, and is executed once."""
-        query = {**(query or {}), **({"webhookEndpoint": webhook} if webhook else {})}
+        query = [*query, *([("webhookEndpoint", webhook)] if webhook else [])]
         path = f"{quote(app, safe='')}/{quote(function, safe='')}{'?' if query else ''}{urlencode(query)}"
         body = json.dumps({} if args is None else args).encode()
         retries = retries if self._token or idempotency_key else 0
@@ -132,3 +158,10 @@ class Millrace(Transport):
                 raise lost("The connection broke while the call waited.", run_id) from error
 
         return self._retrying(retries, send)
+
+
+def _asked(value: Span | datetime) -> str:
+    """What an async call asks of the queue, as its query says it."""
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():.3f}"
+    return value.astimezone(timezone.utc).isoformat() if isinstance(value, datetime) else str(value)

@@ -57,6 +57,11 @@ def is_truncation(message: Message) -> bool:
     return body is not None and "firstEvent" in body
 
 
+def is_progress(message: Message) -> bool:
+    """Whether the service says here how far the run is. Chunks have a number, whatever their name."""
+    return message.event == "progress" and message.id is None
+
+
 def is_all_gone(message: Message) -> bool:
     """Whether this is how the service says that it stores nothing of the stream at all."""
     return is_truncation(message) and (parsed(message.data) or {}).get("lastEvent") is None

@@ -16,8 +16,9 @@ from typing import Any, Callable, NoReturn, TypeVar
 from . import frames
 from .app import App, Order
 from .bind import Entry
+from .checkpoints import NOTED, end_notes
 from .chunks import Chunks, Credit, Outbox, send_all
-from .current import RunId, of_call
+from .current import RunCancelled, RunId, of_call
 from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, NAME_CHARS, RETRY_AFTER_SECONDS, TRACEBACK_CHARS, TYPES
 from .logs import CURRENT_RUN, finish_lines, shorten
@@ -29,6 +30,11 @@ _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _make_scanner: Any = getattr(scanner, "c_make_scanner", None)
 _scan = _make_scanner(decoder.JSONDecoder()) if _make_scanner else None
+# What a class and an exception really are: their own attributes of these names may be code of the user's.
+_NAME: Callable[[type], str] = type.__dict__["__name__"].__get__
+_MODULE: Callable[[type], object] = type.__dict__["__module__"].__get__
+_MRO: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+_TRACEBACK: Callable[[BaseException], Any] = BaseException.__dict__["__traceback__"].__get__
 
 
 class Replica:
@@ -56,12 +62,15 @@ class Replica:
         #: Takes a frame (call id, type, payload) if its call is a stepper's; None if the app has no steppers.
         self.take_stepped: Callable[[int, int, bytes], bool] | None = None
         self._withdrawn: set[int] = set()
+        #: The RESUME of calls that have not begun.
+        self.resumed: dict[int, bytes] = {}
 
     def begin(self, call_id: int) -> bool:
         """Begins a call, unless it was withdrawn; afterwards it cannot be."""
         with self._begin_lock:
             if call_id in self._withdrawn:
                 self._withdrawn.discard(call_id)
+                self.resumed.pop(call_id, None)
                 return False
             self._behind.discard(call_id)
             if call_id > self._begun:
@@ -113,10 +122,6 @@ class Replica:
         self.control.close()
 
 
-class RunCancelled(BaseException):
-    """Raised inside the user's code by a cancel; `except Exception` does not catch it."""
-
-
 def run_here(
     replica: Replica,
     call_id: int,
@@ -130,7 +135,9 @@ def run_here(
     """Runs a call on this thread; returns its last frame. A cancel may raise RunCancelled only between `enter` and
     `leave`, which know the call by `key`.
     """
-    entry, arguments, run_id, fault = prepare(replica.app.entries, payload)
+    entry, arguments, run_id, fault = prepare(
+        replica.app.entries, payload, call_id, replica.resumed.pop(call_id, None) if replica.resumed else None
+    )
     if entry is None:
         return frames.pack(frames.FAILED, call_id, fault)
     CURRENT_RUN.set(run_id)
@@ -153,6 +160,9 @@ def run_here(
         return raised_frame(call_id, error, since(started))
     finally:
         CURRENT_RUN.set("")
+        run_id.is_over = True
+        if NOTED:
+            end_notes(call_id)
         finish_lines(run_id)
     return last_frame(call_id, run_id, value, run_ms, encode, replica.order.max_result_bytes)
 
@@ -206,10 +216,12 @@ def since(started: float) -> float:
     return (perf_counter() - started) * 1000
 
 
-def prepare(entries: dict[str, Entry], payload: bytes) -> tuple[Entry | None, dict[str, Any], RunId, bytes]:
+def prepare(
+    entries: dict[str, Entry], payload: bytes, call_id: int = 0, resumed: bytes | None = None
+) -> tuple[Entry | None, dict[str, Any], RunId, bytes]:
     """The function, its arguments and the run's id; or None for the function, and the payload of a FAILED frame."""
     name, (plain_id, attempt, limit_ms, body) = frames.split_call(payload)
-    run_id = of_call(plain_id, attempt, limit_ms)
+    run_id = of_call(plain_id, attempt, limit_ms, call_id, resumed)
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'
@@ -272,7 +284,8 @@ def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
         sys.stderr.write(text)
     except Exception:  # noqa: BLE001 - the app may have put anything in the stream's place
         pass
-    code = "out_of_memory" if isinstance(error, MemoryError) else "app_error"
+    # Not by `isinstance`, which asks the exception.
+    code = "out_of_memory" if issubclass(type(error), MemoryError) else "app_error"
     fields = {"kind": "raised", "code": code, "message": message, "traceback": text, "run_ms": run_ms}
     fields.update(_for_retry(error))
     return frames.pack(frames.FAILED, call_id, dumps(fields).encode())
@@ -282,20 +295,25 @@ def _for_retry(error: BaseException) -> dict[str, Any]:
     """What rules for further attempts go by: the names of its classes, the wait that it asks for, and whether it asks
     for none.
     """
-    # Not by `isinstance`, which asks the exception.
     kind = type(error)
     names: list[str] = []
     wait: object = None
     try:
-        for each in kind.__mro__[: kind.__mro__.index(BaseException)]:
-            names.append(each.__name__)
-            if each.__module__ not in ("builtins", "__main__"):
-                names.append("%s.%s" % (each.__module__, each.__name__))
+        # Without what a metaclass says of its classes.
+        line = _MRO(kind)
+        for each in line[: line.index(BaseException)]:
+            names.append(_NAME(each))
+            module: object = _MODULE(each)
+            if type(module) is str and module not in ("builtins", "__main__"):
+                names.append("%s.%s" % (module, _NAME(each)))
+    except BaseException:  # noqa: BLE001 - a metaclass may have made an order of its own
+        pass
+    try:
         wait = getattr(error, "retry_after", None)
-    except BaseException:  # noqa: BLE001 - a property or a metaclass of the user's may raise anything
+    except BaseException:  # noqa: BLE001 - a property of the user's may raise anything
         pass
     asked: dict[str, Any] = {"types": [name for name in names if len(name) <= NAME_CHARS][:TYPES]}
-    if isinstance(wait, (int, float)) and type(wait) in (int, float) and wait >= 0:  # False for NaN.
+    if (type(wait) is int or type(wait) is float) and wait >= 0:  # False for NaN.
         asked["retry_after"] = min(wait, RETRY_AFTER_SECONDS)
     if issubclass(kind, NoRetry):
         asked["for_good"] = True
@@ -304,13 +322,13 @@ def _for_retry(error: BaseException) -> dict[str, Any]:
 
 def describe_exception(error: BaseException) -> tuple[str, str]:
     """`Type: text`, and the traceback without the harness's own frames."""
-    name = type(error).__name__
+    name = _NAME(type(error))
     try:
-        text = str(error)
+        text = str.__str__(str(error))  # Plain text, also from a class of the user's.
     except BaseException:  # noqa: BLE001 - a user's __str__ may fail, or exit
         text = "(its __str__ failed)"
     message = "%s: %s" % (name, text) if text else name
-    trace = error.__traceback__
+    trace = _TRACEBACK(error)
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
     try:

@@ -122,6 +122,11 @@ class Outbox:
         with self._lock:
             self._send_waiting()
 
+    @property
+    def is_fork(self) -> bool:
+        """Whether this is a child that the user's function forked."""
+        return self._is_fork
+
     def left_by_fork(self) -> None:
         """In a child that the user's function forked: sending ends the process."""
         self._is_fork = True

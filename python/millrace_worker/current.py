@@ -8,22 +8,31 @@ from .logs import CURRENT_RUN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    #: A call's attempt, its limit in milliseconds (0: none), and the Unix time from which that counts.
-    Begun = tuple[int, int, float]
+    from typing import Optional
+
+    #: A call's attempt, its limit in milliseconds (0: none), and the Unix time from which that counts; its id on the
+    #: wire, 0 if it came in a batch; the payload of its RESUME.
+    Begun = tuple[int, int, float, int, Optional[bytes]]
+
+
+class RunCancelled(BaseException):
+    """Raised inside the user's code by a cancel; `except Exception` does not catch it."""
 
 
 class RunId(str):
     """The id of a run, as `CURRENT_RUN` has it while its call runs: a second context variable would cost more."""
 
-    __slots__ = ("begun",)
+    __slots__ = ("begun", "is_over")
+    #: Set when the call's last frame is about to be sent.
+    is_over: bool
     #: None for calls that run together. The id, that of the first, is then only for what they print.
     begun: Begun | None
 
 
-def of_call(run_id: str, attempt: int, limit_ms: int) -> RunId:
+def of_call(run_id: str, attempt: int, limit_ms: int, call_id: int = 0, resumed: bytes | None = None) -> RunId:
     """The run of a call that begins now."""
     named = RunId(run_id)
-    named.begun = (attempt, limit_ms, time())
+    named.begun = (attempt, limit_ms, time(), call_id, resumed)
     return named
 
 
@@ -34,7 +43,7 @@ def of_several(run_id: str) -> RunId:
     return named
 
 
-def current() -> tuple[str, Begun]:
+def current() -> tuple[RunId, Begun]:
     """The run that the caller's code belongs to. Raises RuntimeError outside any, and in a batch of several calls."""
     run_id = CURRENT_RUN.get()
     if not isinstance(run_id, RunId):
@@ -44,4 +53,4 @@ def current() -> tuple[str, Begun]:
             "millrace.run is of one run, and this code runs for several at once: give the function a parameter run_id,"
             " which gets the list of their ids"
         )
-    return str(run_id), run_id.begun
+    return run_id, run_id.begun

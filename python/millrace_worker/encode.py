@@ -19,8 +19,8 @@ class TooLarge(NotJson):
     code = "result_too_large"
 
 
-def make_encoder() -> Callable[[Any], bytes]:
-    """An encoder for one thread: returns UTF-8 JSON, or raises NotJson."""
+def make_encoder(what: str = "result") -> Callable[[Any], bytes]:
+    """An encoder for one thread: returns UTF-8 JSON, or raises NotJson, whose text calls the value that."""
     write = _make_writer()
 
     def encode(value: Any) -> bytes:
@@ -30,7 +30,7 @@ def make_encoder() -> Callable[[Any], bytes]:
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             # The old writer would take unfinished values for circular ones next time.
             write = _make_writer()
-            why = _find_fault(value, "result", []) or "the result cannot be written as JSON: %s" % error
+            why = _find_fault(value, what, []) or "the %s cannot be written as JSON: %s" % (what, error)
             raise NotJson(why) from None
         except BaseException:  # Of the code that converts a value: for the same reason, and the writer would keep it.
             write = _make_writer()

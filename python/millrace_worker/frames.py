@@ -16,6 +16,7 @@ HEAD_BYTES = HEAD.size
 # The wire, to the replica.
 CALL = 1  # u8 length of the function's name, u8 attempt, u32 limit, 36 bytes run id, the name, the arguments as JSON
 BATCH = 10  # u8 length of the name, u16 calls, the name; of each call: attempt, limit, run id, u32 length, arguments
+RESUME = 11  # before a CALL: u64 stored chunks, u64 chunks stored with the checkpoint, the checkpoint as JSON
 # The wire, from the replica.
 HELLO = 2  # JSON: Python's version, pid, functions, milliseconds of setup()
 INIT_FAILED = 3  # JSON: message, traceback
@@ -25,12 +26,15 @@ STREAM = 6  # the function gave an iterator: chunks follow
 CHUNK = 7  # u8 (0 text, 1 JSON), the chunk
 END = 8  # f64 milliseconds: the iterator is exhausted
 CANCELLED = 9  # the call was stopped by a cancel
+CHECKPOINT = 12  # the value as JSON; answered by CHECKPOINTED
+PROGRESS = 13  # f64 fraction (NaN: none), the message as UTF-8 (empty: none)
 # The control connection, to the replica.
 CANCEL = 32  # stop this call, begun or not
 WITHDRAW = 33  # give this call back unless it has begun
 CREDIT = 34  # u32: so many more bytes of CHUNK frames may be sent
 STOP = 35  # finish what has begun, then exit
 PING = 38  # say that you live
+CHECKPOINTED = 40  # u32: 0 it is stored, 1 not kept because a caller waits for the run, 2 the call is over
 # The control connection, from the replica.
 WITHDRAWN = 36  # the call will never begin here
 BEGUN = 37  # too late to withdraw
@@ -40,6 +44,9 @@ CHUNK_HEAD = struct.Struct("<IIBB")
 RESULT_HEAD = struct.Struct("<dH")
 MILLISECONDS = struct.Struct("<d")
 COUNT = struct.Struct("<I")
+#: The stored chunks of a RESUME, and those stored with its checkpoint.
+RESUME_HEAD = struct.Struct("<QQ")
+FRACTION = struct.Struct("<d")
 RUN_ID_BYTES = 36
 #: The length of a CALL's name, its attempt, its limit in milliseconds (0: none), its run.
 CALL_HEAD = struct.Struct("<BBI36s")
@@ -207,6 +214,9 @@ REASON_CHARS = 1_000
 TYPES = 50
 #: An exception may ask for a wait of this long: 30 days.
 RETRY_AFTER_SECONDS = 2_592_000
+CHECKPOINT_BYTES = 1024 * 1024
+#: Of a message about progress; it takes four times as many bytes at most.
+PROGRESS_CHARS = 500
 #: Arguments that do not fit: as many are named, the others are counted.
 MISFITS = 500
 MISFIT_CHARS = 128

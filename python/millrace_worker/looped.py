@@ -15,6 +15,7 @@ from typing import Any
 from . import frames
 from .bind import Entry
 from .call import Replica, close, is_iterator, last_frame, prepare, raised_frame, since, unsendable_frame
+from .checkpoints import NOTED, end_notes
 from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder
 from .logs import CURRENT_RUN, finish_lines
@@ -98,7 +99,9 @@ class Looped:
         else:
             take_stepped = self._replica.take_stepped
             for call_id, kind, payload in received:
-                if not (take_stepped and take_stepped(call_id, kind, payload)):
+                if kind == frames.RESUME:
+                    self._replica.resumed[call_id] = payload
+                elif not (take_stepped and take_stepped(call_id, kind, payload)):
                     self._pending.append((call_id, kind, payload))
         self._begin_more()
 
@@ -162,6 +165,7 @@ class Looped:
             frame = raised_frame(call_id, asyncio.CancelledError(), 0.0)
         self._replica.send(frame)
         del self._tasks[call_id]
+        self._replica.resumed.pop(call_id, None)  # Of a task that never took its first step.
         self._cancelled.discard(call_id)
         self._credits.pop(call_id, None)
         self._call_ended()
@@ -171,7 +175,8 @@ class Looped:
         self._begin_more()
 
     async def _call(self, call_id: int, payload: bytes) -> bytes:
-        entry, arguments, run_id, fault = prepare(self._replica.app.entries, payload)
+        resumed = self._replica.resumed.pop(call_id, None)
+        entry, arguments, run_id, fault = prepare(self._replica.app.entries, payload, call_id, resumed)
         if entry is None:
             return frames.pack(frames.FAILED, call_id, fault)
         CURRENT_RUN.set(run_id)
@@ -190,6 +195,9 @@ class Looped:
         except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
             return raised_frame(call_id, error, since(started))
         finally:
+            run_id.is_over = True
+            if NOTED:
+                end_notes(call_id)
             finish_lines(run_id)
         run_ms = since(started)
         return last_frame(call_id, run_id, value, run_ms, self._encode, self._replica.order.max_result_bytes)

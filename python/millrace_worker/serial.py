@@ -54,6 +54,8 @@ class Serial:
             for call_id, kind, payload in received:
                 if kind == frames.BATCH:
                     self._run_batch(call_id, payload)
+                elif kind == frames.RESUME:
+                    replica.resumed[call_id] = payload
                 elif replica.begin(call_id):
                     replica.send(run_here(replica, call_id, payload, self._encode, call_id, *act))
 

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Callable, NoReturn
 
 from . import app as apps
-from . import frames, keeper, logs
+from . import checkpoints, frames, keeper, logs
 from .app import Order
 
 TYPE_CHECKING = False
@@ -42,6 +42,7 @@ def serve(order: Order, app: apps.App, ticket: str, wire: socket.socket | None =
     wire = wire or frames.connect(order.address, "wire", ticket)
     control = frames.connect(order.address, "control", ticket)
     replica = Replica(order, app, wire, control)
+    checkpoints.serve(replica.outbox)
     os.register_at_fork(after_in_child=replica.left_by_fork)
     run = _way_of_running(replica)
     steppers = None
@@ -127,11 +128,14 @@ def _obey(replica: Replica, call_id: int, kind: int, payload: bytes) -> None:
         replica.control.sendall(_PONG)
     elif kind == frames.CREDIT:
         replica.grant(call_id, frames.COUNT.unpack(payload)[0])
+    elif kind == frames.CHECKPOINTED:
+        checkpoints.answer(call_id, frames.COUNT.unpack(payload)[0])
     elif kind in (frames.CANCEL, frames.WITHDRAW):
         taken_back = replica.withdraw(call_id)
         replica.control.sendall(frames.pack(frames.WITHDRAWN if taken_back else frames.BEGUN, call_id))
         if kind == frames.CANCEL and not taken_back:
             replica.cancel(call_id)
+            checkpoints.interrupt(call_id)
 
 
 def take(end: Callable[[], None]) -> Callable[[], None]:

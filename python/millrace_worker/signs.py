@@ -21,7 +21,7 @@ class Sign:
 
 
 class NoRetry(Exception):
-    """Raised where no further attempt of the run would be better than this one."""
+    """Raise it to end an async run without a further attempt."""
 
 
 #: Nothing for this call, this time.

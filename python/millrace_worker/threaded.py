@@ -173,6 +173,9 @@ def threaded(replica: Replica) -> Callable[[], None]:
         take_stepped = replica.take_stepped
         while (received := reader.receive()) is not None:
             for call_id, kind, payload in received:
+                if kind == frames.RESUME:
+                    replica.resumed[call_id] = payload
+                    continue
                 if take_stepped and take_stepped(call_id, kind, payload):
                     continue
                 if kind == frames.BATCH:

@@ -122,8 +122,9 @@ async function amountsOf({ appStorage }: Pick<Store, "appStorage">, appNumber: n
   };
   const { rows: runs } = await count("runs");
   const { bytes: payloadBytes } = await count("payloads");
+  const { bytes: checkpointBytes } = await count("checkpoints");
   const { bytes: transcriptBytes } = await count("transcripts");
-  return { runs, payloadBytes, transcriptBytes };
+  return { runs, payloadBytes: payloadBytes + checkpointBytes, transcriptBytes };
 }
 
 /** Retries a step that timed out: another report may have taken all its time. */

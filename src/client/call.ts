@@ -17,8 +17,23 @@ export type CallOptions = {
   readonly signal?: AbortSignal;
 };
 
+/** What a run in the background may ask of the queue. Durations are seconds, or texts such as `90s` or `1h30m`. */
+export type QueueOptions = {
+  /** How many seconds it goes ahead of runs that come with it; `low` is -600, `high` 600. */
+  readonly priority?: "low" | "normal" | "high" | number;
+  /** How long, or until when, it waits before it may begin. */
+  readonly delay?: number | string | Date;
+  /** From then on: how long it may wait for its start, and how long it may take in all. */
+  readonly ttl?: number | string;
+  readonly timeout?: number | string;
+  readonly maxAttempts?: number;
+  /** Up to five labels, to find it by. */
+  readonly tags?: readonly string[];
+};
+
 type Mode = {
-  readonly isAsync?: boolean;
+  /** Of a run in the background. */
+  readonly queue?: QueueOptions;
   readonly headers: Readonly<Record<string, string | null>>;
 };
 
@@ -36,7 +51,10 @@ export function prepareCall(
   const { function: name = "run", webhook, idempotencyKey = null, retries: wanted = 0 } = options;
   const hook = typeof webhook === "string" ? { url: webhook, secret: null } : webhook;
   const query = new URLSearchParams();
-  if (mode.isAsync) query.set("async", "true");
+  if (mode.queue) {
+    query.set("async", "true");
+    for (const [name, value] of askedOf(mode.queue)) query.append(name, value);
+  }
   if (hook) query.set("webhookEndpoint", hook.url);
   const path = encodeURIComponent(name) + (query.size === 0 ? "" : `?${query.toString()}`);
   const body = JSON.stringify(args);
@@ -71,6 +89,24 @@ export function prepareCall(
         throw new ConnectionLost({ code: "connection_lost", message, requestId: id, cause: error });
       }
     });
+}
+
+function askedOf({
+  priority,
+  delay,
+  ttl,
+  timeout,
+  maxAttempts,
+  tags = [],
+}: QueueOptions): [string, string][] {
+  const time = delay instanceof Date ? delay.toISOString() : delay;
+  const given = Object.entries({ priority, delay: time, ttl, timeout, maxAttempts });
+  return [
+    ...given.flatMap(([name, value]): [string, string][] =>
+      value === undefined ? [] : [[name, String(value)]],
+    ),
+    ...tags.map((tag): [string, string] => ["tag", tag]),
+  ];
 }
 
 /** `crypto.randomUUID` exists only on pages loaded by https. */

@@ -1,11 +1,11 @@
-import { type Arguments, type CallOptions, prepareCall } from "./call.ts";
+import { type Arguments, type CallOptions, prepareCall, type QueueOptions } from "./call.ts";
 import { MillraceError } from "./errors.ts";
 import { LONG_WAIT_SECONDS, patient, Run, type WaitOptions } from "./run.ts";
 import { type ReadOptions, RunStream } from "./stream.ts";
 import { refusalIn, type RunResult, Transport, type TransportOptions } from "./transport.ts";
 
 export type { RunResult } from "./transport.ts";
-export type { Arguments, CallOptions } from "./call.ts";
+export type { Arguments, CallOptions, QueueOptions } from "./call.ts";
 export {
   AppFailed,
   Busy,
@@ -19,7 +19,7 @@ export {
   Unauthorized,
 } from "./errors.ts";
 export { Run, StillRunning } from "./run.ts";
-export type { RunAttempt, RunRecord, WaitOptions } from "./run.ts";
+export type { RunAttempt, RunProgress, RunRecord, WaitOptions } from "./run.ts";
 export { RunStream } from "./stream.ts";
 export type { ReadOptions } from "./stream.ts";
 export type { TransportOptions } from "./transport.ts";
@@ -49,7 +49,11 @@ export class Millrace {
   }
 
   /** Has a function run in the background. */
-  async runAsync<T = unknown>(app: string, args: Arguments = {}, options: CallOptions = {}): Promise<Run<T>> {
+  async runAsync<T = unknown>(
+    app: string,
+    args: Arguments = {},
+    options: CallOptions & QueueOptions = {},
+  ): Promise<Run<T>> {
     return await this.app(app).runAsync<T>(args, options);
   }
 
@@ -110,9 +114,12 @@ export class App {
   }
 
   /** Has a function run in the background: when this resolves, the service has it on disk. */
-  async runAsync<T = unknown>(args: Arguments = {}, options: CallOptions = {}): Promise<Run<T>> {
+  async runAsync<T = unknown>(
+    args: Arguments = {},
+    options: CallOptions & QueueOptions = {},
+  ): Promise<Run<T>> {
     const { signal } = options;
-    const perform = prepareCall(this.#transport, this.name, args, options, { isAsync: true, headers: {} });
+    const perform = prepareCall(this.#transport, this.name, args, options, { queue: options, headers: {} });
     const answer = await perform(() => patient(0, signal), signal);
     if (answer.kind !== "run") throw new Error("the service did not answer an async call with 202");
     return this.find<T>(answer.runId);

@@ -16,6 +16,13 @@ export type RunAttempt = {
   readonly error: { readonly code: string; readonly message: string } | null;
 };
 
+/** How far a run says that it is: a fraction from 0 to 1, and what it does. */
+export type RunProgress = {
+  readonly fraction: number | null;
+  readonly message: string | null;
+  readonly at: string;
+};
+
 /** A run's record, in part: docs/management.md has all of it. */
 export type RunRecord = {
   readonly id: string;
@@ -40,8 +47,20 @@ export type RunRecord = {
   readonly batchReason?: "idle" | "full" | "window" | "deadline" | "drain";
   /** Of a run that waits for its time: when it may begin. */
   readonly dueAt?: string;
+  /** Of a run that waits for its turn: how many it is from the front, from 1. */
+  readonly position?: number;
+  /** What its caller asked of the queue: seconds of head start, labels, attempts, and until when it must begin and end. */
+  readonly priority?: number;
+  readonly tags?: readonly string[];
+  readonly maxAttempts?: number;
+  readonly startBy?: string;
+  readonly endBy?: string;
   /** Of a run that was tried again: all attempts, the first one first. */
   readonly attempts?: readonly RunAttempt[];
+  /** Of a run that has reported its progress: what it said last. */
+  readonly progress?: RunProgress;
+  /** Of a run that has made a checkpoint: when, after how many chunks, and in which attempt. */
+  readonly checkpoint?: { readonly at: string; readonly sent: number; readonly attempt: number };
   /** Once it has ended. */
   readonly result?: unknown;
 };

@@ -203,7 +203,7 @@ export class RunStream implements AsyncIterable<string> {
       if (response.status === 204) return null;
       for await (const batch of this.#read(response)) {
         // If nothing is stored, only the end can be asked for.
-        const message = batch.find((one) => truncationIn(one)?.lastEvent !== null);
+        const message = batch.find((one) => truncationIn(one)?.lastEvent !== null && !isProgress(one));
         if (!message) continue;
         const error = this.#failureIn(message, response);
         if (error) throw error;
@@ -268,6 +268,7 @@ export class RunStream implements AsyncIterable<string> {
   #sift(batch: readonly Message[], response: Response) {
     const fresh: Message[] = [];
     for (const message of batch) {
+      if (isProgress(message)) continue;
       const end = this.#endIn(message);
       const error = truncationIn(message) ? this.#notKept() : this.#failureIn(message, response);
       if (end || error) return { fresh, end, error };
@@ -358,6 +359,11 @@ function truncationIn({ id, event, data }: Message): { readonly lastEvent: numbe
   const body = event === "truncated" && id === null ? parsed(data) : undefined;
   if (typeof body !== "object" || body === null || !("firstEvent" in body)) return null;
   return { lastEvent: "lastEvent" in body && typeof body.lastEvent === "number" ? body.lastEvent : null };
+}
+
+/** Whether the service says here how far the run is. Chunks have a number, whatever their name. */
+function isProgress({ id, event }: Message): boolean {
+  return event === "progress" && id === null;
 }
 
 function parsed(text: string): unknown {

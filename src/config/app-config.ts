@@ -29,6 +29,9 @@ import { type AppKey, type AppKeys, type Host, oneOf } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
 import { RETRY_KEYS } from "./keys/retry.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
+import { SCHEDULE_KEYS } from "./keys/schedules.ts";
+import { MAX_CONFIG_SCHEDULES, type ScheduleConfig } from "../model/schedule.ts";
+import { SETUP_FUNCTION } from "../model/names.ts";
 import { ConfigError, Problems, showKey } from "./problems.ts";
 
 /** Where an app's configuration comes from: payload over `cerebrium_toml` in it over file over defaults. */
@@ -69,15 +72,18 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
     ...(batching && { batching }),
     ...(findIn(layers, { path: "retry" }) && { retry: read(RETRY_KEYS) }),
+    ...readSchedules(layers, host, problems),
     customRuntime: readCustomRuntime(layers, read, problems),
   };
   checkBatching(config, layers, problems);
+  checkSchedules(config, layers, problems);
   if (findIn(layers, { path: "experimental" })) problems.warn(EXPERIMENTAL_IGNORED);
   const { minReplicas, maxReplicas } = config.scaling;
   if (maxReplicas < minReplicas) {
     const name = findIn(layers, SCALING_KEYS.maxReplicas)?.name ?? SCALING_KEYS.maxReplicas.path;
     problems.misfit(name, `at least min_replicas, which is ${minReplicas}`, maxReplicas);
   }
+  checkRetry(config, layers, problems);
   problems.throwIfAny(SUBJECT);
   return { config, warnings: problems.warnings };
 }
@@ -214,7 +220,68 @@ function checkBatching(
   }
 }
 
+/** Finds a first wait that the longest one would cut short. */
+function checkRetry({ retry }: AppConfig, layers: readonly Layer[], problems: Problems): void {
+  const given = findIn(layers, RETRY_KEYS.initialDelaySeconds);
+  if (given && retry && retry.initialDelaySeconds > retry.maxDelaySeconds)
+    problems.misfit(given.name, `at most retry.max_delay, which is ${retry.maxDelaySeconds} s`, given.raw);
+}
+
 const RUNTIME = { path: "runtime.custom", payload: "runtime" };
+
+const SCHEDULES = { path: "schedules" };
+
+/** The list of the strongest layer that has `[[schedules]]`; nothing if there is none. */
+function readSchedules(
+  layers: readonly Layer[],
+  host: Host,
+  problems: Problems,
+): Pick<AppConfig, "schedules"> {
+  const given = findIn(layers, SCHEDULES);
+  // What should be a list of tables and is not was reported with the shape of its file.
+  const tables = given && Array.isArray(given.raw) ? (given.raw as unknown[]).filter(isTable) : [];
+  if (given === undefined || tables.length === 0) return {};
+  if (tables.length > MAX_CONFIG_SCHEDULES) {
+    problems.add(
+      `${given.name} has ${tables.length} schedules, but an app can have at most ${MAX_CONFIG_SCHEDULES}`,
+    );
+    return {};
+  }
+  const names = new Map<string, string>();
+  const schedules = tables.map((table, i): ScheduleConfig => {
+    const place = `${given.name}[${i}]`;
+    const members: Layer = ({ path }) => {
+      const member = path.slice(path.lastIndexOf(".") + 1);
+      // The one that is required is named where it is missing.
+      const missing = member === "cron" ? null : undefined;
+      const raw = Object.hasOwn(table, member) ? table[member] : missing;
+      return raw === undefined ? undefined : { name: `${place}.${member}`, raw };
+    };
+    const { name: ownName, ...spec } = readTable(SCHEDULE_KEYS, [members], host, problems);
+    const name = ownName ?? spec.functionName;
+    const before = names.get(name);
+    if (before !== undefined)
+      problems.add(`${place} and ${before} are both named ${showKey(name)}: give one of them another name`);
+    else names.set(name, place);
+    return { name, ...spec };
+  });
+  return { schedules };
+}
+
+/** Finds schedules that could never call anything. */
+function checkSchedules(
+  { schedules = [], customRuntime }: AppConfig,
+  layers: readonly Layer[],
+  problems: Problems,
+): void {
+  const name = findIn(layers, SCHEDULES)?.name ?? SCHEDULES.path;
+  if (schedules.length > 0 && customRuntime !== null)
+    problems.add(`${name} calls functions of main.py, and a server app has none: remove it`);
+  schedules.forEach(({ functionName }, i) => {
+    if (functionName === SETUP_FUNCTION)
+      problems.add(`${name}[${i}].function cannot be setup, which runs by itself at each start of a replica`);
+  });
+}
 
 /** The payload names its runtime; in a file, the table is enough. */
 function readCustomRuntime(

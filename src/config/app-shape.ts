@@ -6,6 +6,7 @@ import type { AppKey } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
 import { RETRY_KEYS } from "./keys/retry.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
+import { SCHEDULE_KEYS } from "./keys/schedules.ts";
 import { nearest, type Problems } from "./problems.ts";
 import { isTable, parseToml, type RawTable } from "./toml.ts";
 
@@ -33,6 +34,7 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
   LIMITS_KEYS,
   BATCHING_KEYS,
   RETRY_KEYS,
+  SCHEDULE_KEYS,
   DEPENDENCY_PATH_KEYS,
   CUSTOM_RUNTIME_KEYS,
 ].flatMap((keys) => Object.values<AppKey<unknown>>(keys));
@@ -44,6 +46,9 @@ const ROOT_TABLE = "cerebrium";
 
 /** A table with known members, or `value` for a key, or `open` for a table whose members have any name. */
 type Shape = "value" | "open" | Map<string, Shape>;
+
+/** The one list of tables. */
+const SCHEDULES = "schedules";
 
 const SHAPE = shapeOf(APP_KEYS.map(({ path }) => path));
 
@@ -60,6 +65,14 @@ function checkTable(
     const name = `${prefix}${path}${key}`;
     if (known === undefined) problems.unknown(name, () => suggestion([...shape.keys()], key, prefix, path));
     else if (known === "value") continue;
+    else if (path === "" && key === SCHEDULES && Array.isArray(value) && known !== "open")
+      value.forEach((item: unknown, i) => {
+        const at = `${name}[${i}]`;
+        if (isTable(item)) checkTable(item, known, "", `${at}.`, problems);
+        else problems.misfit(at, "a table", item);
+      });
+    else if (path === "" && key === SCHEDULES)
+      problems.misfit(name, "a list of tables, [[schedules]]", value);
     else if (!isTable(value)) problems.misfit(name, "a table", value);
     else if (known !== "open") checkTable(value, known, `${path}${key}.`, prefix, problems);
   }

@@ -38,6 +38,9 @@ export const WIRE_LIMITS = {
   types: 50,
   /** The longest wait that an exception may ask for: 30 days. */
   retryAfterSeconds: 2_592_000,
+  checkpointBytes: MIB,
+  /** Of a message about progress: 500 characters of 4 bytes. */
+  progressBytes: 2_000,
   /** A little more than a day: longer than any run may take. */
   runMs: 100_000_000,
   /** Longer than deployment_initialization_timeout can be. */

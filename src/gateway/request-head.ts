@@ -18,6 +18,13 @@ export class RequestHead {
   lastEventId: string | null = null;
   idempotencyKey: string | null = null;
   webhookSecret: string | null = null;
+  /**
+   * `X-Fal-Queue-Priority`, `X-Fal-Request-Timeout` and `Cancel-After`, as other services name what a run asks of the queue.
+   * All values, joined: only an async call is refused for two of them.
+   */
+  queuePriority: string | null = null;
+  requestTimeout: string | null = null;
+  cancelAfter: string | null = null;
   /** All values, joined. Only what trusted proxies have added is believed. */
   forwardedFor: string | null = null;
   isChunked = false;
@@ -55,6 +62,8 @@ export function readHead(request: IncomingMessage): RequestHead {
       case 12:
         if (name.toLowerCase() === "content-type") head.contentType = once(head.contentType, value, name);
         else if (name.toLowerCase() === "x-disconnect") head.xDisconnect = value.trim().toLowerCase();
+        else if (name.toLowerCase() === "cancel-after")
+          head.cancelAfter = joined(head.cancelAfter, value.trim());
         break;
       case 13:
         if (name.toLowerCase() === "authorization")
@@ -84,6 +93,14 @@ export function readHead(request: IncomingMessage): RequestHead {
             throw badRequest("The only transfer encoding accepted is chunked, over HTTP/1.1.");
           head.isChunked = true;
         }
+        break;
+      case 20:
+        if (name.toLowerCase() === "x-fal-queue-priority")
+          head.queuePriority = joined(head.queuePriority, value.trim());
+        break;
+      case 21:
+        if (name.toLowerCase() === "x-fal-request-timeout")
+          head.requestTimeout = joined(head.requestTimeout, value.trim());
         break;
       default:
     }

@@ -1,5 +1,6 @@
 import { APP_NAME, FUNCTION_NAME, PROJECT_ID, RUN_ID } from "../model/names.ts";
 import { AppError } from "../model/errors.ts";
+import { isWish, SERVER_PREFIX } from "./wishes.ts";
 
 /** What every address of an app begins with. */
 export type AppRoute = { readonly projectId: string; readonly appName: string };
@@ -112,7 +113,7 @@ function single(parameters: URLSearchParams, name: string): string | null {
 }
 
 const OURS = ["async", "webhookEndpoint"];
-const MAY_BE_OURS = /async|webhookEndpoint|%/i;
+const MAY_BE_OURS = /async|webhookEndpoint|millrace_|%/i;
 
 /**
  * The parameters of a target that are for the service, and the target that the app gets: without them, otherwise
@@ -123,8 +124,15 @@ export function readTarget(target: string, method: string): { target: string; qu
   if (mark === -1) return { target, query: PLAIN };
   const text = target.slice(mark + 1);
   if (!MAY_BE_OURS.test(text)) return { target, query: PLAIN };
-  const isOurs = (part: string): boolean => OURS.some((name) => new URLSearchParams(part).has(name));
-  const kept = text.split("&").filter((part) => !isOurs(part));
+  const kept = queryWithout(text, (name) => OURS.includes(name) || isWish(name, SERVER_PREFIX));
   const path = target.slice(0, mark);
-  return { target: kept.length === 0 ? path : `${path}?${kept.join("&")}`, query: readQuery(text) };
+  return { target: kept === "" ? path : `${path}?${kept}`, query: readQuery(text) };
+}
+
+/** A query without some of its parameters, otherwise unchanged. */
+export function queryWithout(query: string, isUnwanted: (name: string) => boolean): string {
+  // A question mark is ignored at the beginning of a query, and part of a name later.
+  const isKept = (part: string, i: number): boolean =>
+    ![...new URLSearchParams(i === 0 ? part : `&${part}`).keys()].some(isUnwanted);
+  return query.split("&").filter(isKept).join("&");
 }

@@ -79,7 +79,7 @@ export class RunHandler {
     switch (route.action) {
       case "record": {
         const known = await this.#find(request);
-        return await sendRecord(exchange, known, await lookup.attempts(known.run), app);
+        return await sendRecord(exchange, known, await lookup.details(known), app);
       }
       case "input": {
         const known = await this.#find(request, null);

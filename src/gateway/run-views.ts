@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AppError } from "../model/errors.ts";
 import { headerOf, isServerRun, unpackRequest } from "../model/http-request.ts";
-import { isFinal, type RunAttempt } from "../model/run.ts";
+import { isFinal, type RunDetails } from "../model/run.ts";
 import { runRecord } from "../shapes/runs.ts";
 import { plainValue, streamText } from "../runs/ended-run.ts";
 import type { KnownRun } from "../runs/lookup.ts";
@@ -23,11 +23,11 @@ const EMPTY_OBJECT = Buffer.from("{}");
 export async function sendRecord(
   exchange: Exchange,
   known: KnownRun,
-  failed: readonly RunAttempt[],
+  details: RunDetails,
   app: AppName,
 ): Promise<void> {
   const { run, payload, transcript } = known;
-  const record = JSON.stringify(runRecord(run, app, failed));
+  const record = JSON.stringify(runRecord(run, app, details));
   const open = `${record.slice(0, -1)},"result":`;
   if (isFinal(run.state) && payload?.contentType === STREAM_TYPE && (await isWhole(transcript))) {
     exchange.open(200, ["content-type", JSON_TYPE], null);

@@ -7,6 +7,7 @@ import { memberNames } from "../kit/json/keys.ts";
 import type { Seal } from "../kit/seal.ts";
 import { misfits } from "../model/arguments.ts";
 import { AppError } from "../model/errors.ts";
+import { type Terms, termsOf } from "../model/terms.ts";
 import { isFinal } from "../model/run.ts";
 import type { Executor } from "../runs/execute.ts";
 import type { RunRequest, Webhook } from "../runs/live-run.ts";
@@ -16,7 +17,9 @@ import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
 import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import { answerAccepted, type AppParts, type CheckedCall } from "./app-request.ts";
 import type { BodyRoom } from "./body.ts";
-import { preferredWait } from "./request-head.ts";
+import { preferredWait, type RequestHead } from "./request-head.ts";
+import { queryWithout } from "./route.ts";
+import { isWish, readWishes } from "./wishes.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
 import type { Exchange } from "./exchange.ts";
@@ -33,6 +36,8 @@ export type StarterParts = AppParts &
     readonly submitter: Submitter;
     readonly lookup: RunLookup;
     readonly clock: Clock;
+    /** Runs are due, and late, by a clock that cannot be set. */
+    readonly steadyClock: Clock;
     readonly bodyRoom: BodyRoom;
   };
 
@@ -59,7 +64,10 @@ export class RunStarter {
     const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, caller, webhook };
     const key =
       head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
-    if (query.isAsync) return this.#submit(call, run, names ?? memberNames(body), key);
+    if (query.isAsync) {
+      const terms = readTerms(route.query, "", head, this.#parts.steadyClock);
+      return this.#submit(call, { ...run, terms }, names ?? memberNames(body), key);
+    }
     if (key) return this.#executeKeyed(call, run, key);
     const { executor, submitter } = this.#parts;
     const answer = this.#answer(call);
@@ -153,20 +161,29 @@ function isGenerator({ pool, version }: LiveApp, name: string): boolean {
 function keyMark(
   key: string,
   { principal: { role, caller } }: RememberedToken,
-  { route }: CheckedCall,
+  { route, query }: CheckedCall,
   body: Buffer,
 ): RunKeyMark {
   if (key === "" || key.length > MAX_KEY_CHARS) {
     const message = `Idempotency-Key must have 1 to ${MAX_KEY_CHARS} characters.`;
     throw new AppError("bad_request", { message });
   }
-  const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${route.query}\n`);
+  // What a call asks of the queue does not make it another call.
+  const asked = query.isAsync ? queryWithout(route.query, (name) => isWish(name, "")) : route.query;
+  const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${asked}\n`);
   // Headers and user names contain no line breaks, so no key of the whole app looks like this.
   const ownKey = role === "call" ? `${caller.accountId}\n${caller.user ?? ""}\n${key}` : key;
   return {
     keyHash: hash("sha256", ownKey, "buffer"),
     fingerprint: hash("sha256", Buffer.concat([call, body]), "buffer"),
   };
+}
+
+/** What an async call asks of the queue. */
+export function readTerms(query: string, prefix: string, head: RequestHead, clock: Clock): Terms | null {
+  const now = clock.now();
+  const wishes = readWishes(query, prefix, head, now);
+  return wishes && termsOf(wishes, now);
 }
 
 /** The webhook that a call asks for, with the secret that its caller gave; throws if it may not be called. */

@@ -8,7 +8,7 @@ const FIELDS: ReadonlySet<string> = new Set(
   (
     "apiUrl appName appNumber attempt baseUrl buildId bytes count delivery detail dropped err error fence " +
     "folder host isInterruption isolation limit lineCount lost node parts projectId python replicaId " +
-    "requestId runId setupLink status store stream traceback url versionId waiting wanted warning"
+    "requestId runId schedule setupLink status store stream traceback url versionId waiting wanted warning"
   ).split(" "),
 );
 

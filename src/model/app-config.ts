@@ -1,3 +1,5 @@
+import type { ScheduleConfig } from "./schedule.ts";
+
 /** An app's configuration with all defaults filled in. Times are seconds, sizes bytes. */
 export type AppConfig = {
   readonly deployment: DeploymentConfig;
@@ -10,6 +12,8 @@ export type AppConfig = {
   readonly batching?: Readonly<Record<string, BatchingConfig>>;
   /** Absent if the app has no such table, and from versions of before it. */
   readonly retry?: RetryConfig;
+  /** Absent if the app has none, and from versions of before them. */
+  readonly schedules?: readonly ScheduleConfig[];
   /** For a server app; null for one with functions. */
   readonly customRuntime: CustomRuntimeConfig | null;
   /** The image that was built for this version, for clusters; it is in no configuration file. */

@@ -23,10 +23,12 @@ export const ERRORS = {
   function_not_found: absent(404, "The app has no such function."),
   run_not_found: absent(404, "The app has no such run."),
   build_not_found: absent(404, "The app has no such build."),
+  schedule_not_found: absent(404, "The app has no such schedule."),
   method_not_allowed: invalid(405, "The method is not allowed here."),
   request_timeout: invalid(408, "The request took too long to arrive."),
   run_finished: invalid(409, "The run has already ended."),
   build_finished: invalid(409, "The build has already ended."),
+  schedule_exists: invalid(409, "The app has a schedule of that name already."),
   run_unfinished: invalid(409, "A run with this Idempotency-Key is still in progress."),
   payload_not_kept: absent(
     410,
@@ -75,6 +77,7 @@ export const ERRORS = {
   ),
   query_timeout: overloaded(503, "The query took too long; ask for a shorter time span or fewer filters."),
   timed_out: ofApp(504, "The run exceeded its response_grace_period."),
+  expired: ofApp(504, "The run did not begin within its ttl."),
 } as const;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -20,6 +20,7 @@ export type Outcome =
       readonly isOutOfGpuMemory?: true;
     }
   | { readonly kind: "timed_out"; readonly afterMs: number }
+  | Late
   | { readonly kind: "cancelled"; readonly message?: string }
   /** The run's arguments are no longer stored: it could not begin. */
   | { readonly kind: "lost"; readonly message: string }
@@ -57,9 +58,12 @@ type Raised = {
   readonly types: readonly string[];
   /** How long to wait before the next attempt, if the exception says so. */
   readonly retryAfterMs: number | null;
-  /** It says that no attempt will be better. */
+  /** It asks for no further attempt. */
   readonly isForGood: boolean;
 };
+
+/** It did not begin, or end, within the time that its caller gave it. */
+export type Late = { readonly kind: "late"; readonly code: "expired" | "timed_out" };
 
 export type Refused = {
   readonly kind: "refused";

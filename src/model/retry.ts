@@ -3,53 +3,51 @@ import type { Outcome } from "./outcome.ts";
 
 /** What a run may be retried on, besides the names of exceptions. */
 export const RETRY_CAUSES = ["crash", "error", "timeout"] as const;
+const WORDS: readonly string[] = RETRY_CAUSES;
 
-/** How often an async run may begin, and when it begins again. */
-export type RetryRules = RetryConfig & { readonly maxAttempts: number };
-
-/** An app without the table starts a run that crashed again at once. */
-const PLAIN: Omit<RetryRules, "maxAttempts"> = {
-  initialDelaySeconds: 0,
-  backoff: 1,
-  maxDelaySeconds: 0,
-  jitter: 0,
-  on: ["crash"],
-};
-
-/** The rules of an app; `maxAttempts` of its table comes before that of its scaling. */
-export function retryRules(app: {
+/** What an app says about further attempts of its async runs. */
+type RetryRules = {
   readonly retry?: RetryConfig;
   readonly scaling: { readonly maxAttempts: number };
-}): RetryRules {
-  const { retry, scaling } = app;
-  return { ...PLAIN, ...retry, maxAttempts: retry?.maxAttempts ?? scaling.maxAttempts };
+};
+
+/** How often an async run of the app may begin. */
+export function maxAttempts({ retry, scaling }: RetryRules): number {
+  return retry?.maxAttempts ?? scaling.maxAttempts;
 }
 
-/** In how many milliseconds a run begins again whose attempt ended so; null if that was its end. `random` is from 0 to 1. */
+/** In how many milliseconds an attempt follows one that ended so; null if none does. `random` is from 0 to 1. */
 export function retryDelayMs(
   rules: RetryRules,
   attempt: number,
   outcome: Outcome,
   random: number,
+  most = maxAttempts(rules),
 ): number | null {
-  if (attempt >= rules.maxAttempts || !causesOf(outcome).some((cause) => rules.on.includes(cause)))
-    return null;
+  const { retry } = rules;
+  if (attempt >= most) return null;
+  if (!retry) return outcome.kind === "died" ? 0 : null;
+  if (!causesOf(outcome).some((cause) => retry.on.includes(cause))) return null;
   if (outcome.kind === "raised" && outcome.retryAfterMs !== null) return outcome.retryAfterMs;
-  const { initialDelaySeconds, backoff, maxDelaySeconds, jitter } = rules;
+  const { initialDelaySeconds, backoff, maxDelaySeconds, jitter } = retry;
   const seconds = Math.min(initialDelaySeconds * backoff ** (attempt - 1), maxDelaySeconds);
-  return Math.round(seconds * 1000 * (1 + jitter * (2 * random - 1)));
+  // Only ever shorter: no wait is longer than `max_delay`.
+  return Math.round(seconds * 1000 * (1 - jitter * random));
 }
 
-/** By what names the rules may mean an end; none for one that would be the same again. */
+/** The words of `on` that mean such an outcome; none if another attempt would not change it. */
 function causesOf(outcome: Outcome): readonly string[] {
   switch (outcome.kind) {
     case "died":
       return ["crash"];
     case "timed_out":
       return ["timeout"];
-    case "raised":
+    case "raised": {
       if (outcome.isForGood) return [];
-      return [...(outcome.code === "out_of_memory" ? ["crash"] : []), "error", ...outcome.types];
+      // A class may have the name of another cause: before Python 3.10, `socket.timeout` has.
+      const names = outcome.types.filter((name) => !WORDS.includes(name));
+      return [...(outcome.code === "out_of_memory" ? ["crash"] : []), "error", ...names];
+    }
     case "broken":
       return ["error"];
     case "responded":

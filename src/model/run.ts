@@ -1,3 +1,6 @@
+import type { RunSchedule } from "./schedule.ts";
+import type { Terms } from "./terms.ts";
+
 export const RUN_STATES = ["queued", "running", "success", "failure", "cancelled"] as const;
 export type RunState = (typeof RUN_STATES)[number];
 
@@ -91,15 +94,44 @@ export type Run = {
   /** How many calls left for the replica together, and why then; null if its function is not batched. */
   readonly batchSize: number | null;
   readonly batchReason: BatchReason | null;
+  /** What its caller asked of the queue; null: nothing. */
+  readonly terms: Terms | null;
 };
 
 /** An attempt after which the run was tried again. */
-export type RunAttempt = Pick<Run, "startedAt" | "replicaId" | "errorTraceback" | "runMs"> & {
+export type RunAttempt = Pick<Run, "startedAt" | "replicaId" | "runMs"> & {
   /** From 1. */
   readonly number: number;
   readonly endedAt: number;
   readonly errorCode: string;
   readonly errorMessage: string;
+};
+
+/** How far a run says that it has come; a fraction from 0 to 1. */
+export type Progress = {
+  readonly fraction: number | null;
+  readonly message: string | null;
+  /** When it said so. */
+  readonly at: number;
+};
+
+/** That a run made a checkpoint: how many chunks were stored with it, and by which attempt. */
+export type CheckpointNote = { readonly at: number; readonly sent: number; readonly attempt: number };
+
+/** A checkpoint with its value, as JSON. */
+export type Checkpoint = CheckpointNote & { readonly value: Uint8Array };
+
+/** How far a run has come, as far as its code has said it. */
+export type RunAdvance = { readonly progress: Progress | null; readonly checkpoint: CheckpointNote | null };
+
+/** What is known of a run beside its record, where it is read by itself. */
+export type RunDetails = RunAdvance & {
+  /** Its earlier attempts. */
+  readonly failed: readonly RunAttempt[];
+  /** What started it; null if a caller did. */
+  readonly schedule: RunSchedule | null;
+  /** From 1; null if it does not wait for its turn. */
+  readonly position: number | null;
 };
 
 /** The key of a stored run. */
@@ -116,6 +148,7 @@ type RunOrigin = {
   /** Null for a call without a token. */
   readonly caller: RunCaller | null;
   readonly webhook: { readonly endpoint: string } | null;
+  readonly terms?: Terms | null;
 };
 
 export const NOT_BEGUN = {
@@ -179,6 +212,7 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     responseBytes: progress.responseBytes,
     batchSize: progress.batchSize,
     batchReason: progress.batchReason,
+    terms: origin.terms ?? null,
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { Outcome } from "../model/outcome.ts";
-import { INITIAL_CREDIT_BYTES } from "./frames.ts";
+import { type CheckpointAnswer, INITIAL_CREDIT_BYTES, type Resume } from "./frames.ts";
 import type { Batch } from "./slots/batch.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
 import type { CallPhase } from "./wire-order.ts";
@@ -15,11 +15,18 @@ export type Chunk = {
   readonly wireBytes: number;
 };
 
+/** A fraction from 0 to 1, and what the function does. */
+export type ReportedProgress = { readonly fraction: number | null; readonly message: string | null };
+
 /** Receives what becomes of a call. */
 export type CallReader = {
   /** The function returned an iterator: chunks follow, then the end. */
   onStream?(): void;
   onChunk?(chunk: Chunk): void;
+  /** The function waits until this JSON is stored, or will not be. */
+  onCheckpoint?(value: Buffer, answer: (answer: CheckpointAnswer) => void): void;
+  /** The function says how far it is. */
+  onProgress?(progress: ReportedProgress): void;
   /** A server waits for the request's body. */
   onContinue?(): void;
   /** A server has begun to answer: its body goes into the returned sink, then comes the end. */
@@ -79,6 +86,12 @@ export class Call implements SlotCall {
   creditBytes = 0;
   hasEnded = false;
   isCancelled = false;
+  /** A checkpoint waits for its answer. */
+  isCheckpointing = false;
+  /** How often it has said how far it is. */
+  progressCount = 0;
+  /** From where it continues; null if from the beginning. */
+  resume: Resume | null = null;
   /** Which attempt of its run this is. */
   attempt = 1;
   limitMs = 0;

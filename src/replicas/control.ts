@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { Call, CallTable } from "./call.ts";
-import { FRAME, FrameReader, packFrame } from "./frames.ts";
+import { CHECKPOINT_ANSWERS, type CheckpointAnswer, FRAME, FrameReader, packFrame } from "./frames.ts";
 import { CALL_STEPS, CONTROL_STEPS, type ControlPhase, frameName } from "./wire-order.ts";
 import { BadFrame } from "../engines/protocol.ts";
 
@@ -48,6 +48,12 @@ export class Control {
   grant(call: Call, bytes: number): void {
     call.creditBytes += bytes;
     this.#write(packFrame(FRAME.CREDIT, call.wireId, bytes));
+  }
+
+  /** Answers a checkpoint, after which the call may make another. */
+  answerCheckpoint(call: Call, answer: CheckpointAnswer): void {
+    call.isCheckpointing = false;
+    this.#write(packFrame(FRAME.CHECKPOINTED, call.wireId, CHECKPOINT_ANSWERS[answer]));
   }
 
   /** Sends a PING, unless one is unanswered. */

@@ -15,6 +15,9 @@ export const FRAME = {
   END: 8,
   CANCELLED: 9,
   BATCH: 10,
+  RESUME: 11,
+  CHECKPOINT: 12,
+  PROGRESS: 13,
   CANCEL: 32,
   WITHDRAW: 33,
   CREDIT: 34,
@@ -23,6 +26,7 @@ export const FRAME = {
   BEGUN: 37,
   PING: 38,
   PONG: 39,
+  CHECKPOINTED: 40,
 } as const;
 
 export const HEAD_BYTES = 9;
@@ -42,6 +46,31 @@ export function packFrame(type: number, callId: number, count?: number): Buffer 
   frame.writeUInt32LE(callId, 4);
   frame[8] = type;
   if (count !== undefined) frame.writeUInt32LE(count, HEAD_BYTES);
+  return frame;
+}
+
+/** How a CHECKPOINT is answered: it is stored; not kept, because a caller waits for the run; the call is over. */
+export const CHECKPOINT_ANSWERS = { stored: 0, notKept: 1, over: 2 } as const;
+export type CheckpointAnswer = keyof typeof CHECKPOINT_ANSWERS;
+
+/** What an earlier attempt of a run has left for this one. */
+export type Resume = {
+  /** JSON. */
+  readonly value: Uint8Array;
+  /** Chunks stored with it, and stored in all. */
+  readonly checkpointSent: number;
+  readonly sent: number;
+};
+
+const RESUME_HEAD_BYTES = 16;
+
+/** The frame before a call that continues an earlier attempt. */
+export function packResume(callId: number, { value, checkpointSent, sent }: Resume): Buffer {
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + RESUME_HEAD_BYTES + value.length);
+  writeFrameHead(frame, 0, frame.length - HEAD_BYTES, callId, FRAME.RESUME);
+  frame.writeBigUInt64LE(BigInt(sent), HEAD_BYTES);
+  frame.writeBigUInt64LE(BigInt(checkpointSent), HEAD_BYTES + 8);
+  frame.set(value, HEAD_BYTES + RESUME_HEAD_BYTES);
   return frame;
 }
 

@@ -7,7 +7,7 @@ import type { Exit, Started, Usage } from "../engines/engine.ts";
 import { Control } from "./control.ts";
 import type { FleetReplica, ReplicaEvents, ReplicaSource } from "./fleet-events.ts";
 import { LAST_WORDS_MS, ReplicaLife } from "./replica-life.ts";
-import { packBatch, packCalls, type PackedCall } from "./frames.ts";
+import { type CheckpointAnswer, packBatch, packCalls, type PackedCall, packResume } from "./frames.ts";
 import type { ConnectionKind, Home } from "../engines/home.ts";
 import { LogSockets } from "../engines/log-lines.ts";
 import { Heartbeat } from "../engines/heartbeat.ts";
@@ -17,6 +17,9 @@ import type { AppConfig } from "../model/app-config.ts";
 import type { Seats } from "./seats.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
+/** A harness sends ten a second, by its own clock. */
+const PROGRESS_PER_SECOND = 50;
+const PROGRESS_AT_ONCE = 100;
 /** How long to wait for the end of a dead replica: killing one whose keepers are stopped too takes a while. */
 const REAP_SECONDS = 20;
 
@@ -61,6 +64,20 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       // The reader of a call that was cancelled has gone.
       onStream: (call) => call.hasEnded || call.reader.onStream?.(),
       onChunk: (call, chunk) => call.hasEnded || call.reader.onChunk?.(chunk),
+      onCheckpoint: (call, value) => {
+        const answer = (kind: CheckpointAnswer) =>
+          this.calls.holds(call) && this.#tell((control) => control.answerCheckpoint(call, kind));
+        if (call.hasEnded) answer("over");
+        else if (call.reader.onCheckpoint) call.reader.onCheckpoint(value, answer);
+        else answer("notKept");
+      },
+      onProgress: (call, progress) => {
+        const seconds = (clock.monotonic() - call.handedAt) / 1000;
+        call.progressCount += 1;
+        if (call.progressCount > PROGRESS_AT_ONCE + PROGRESS_PER_SECOND * seconds)
+          throw new BadFrame("PROGRESS more often than any harness sends it");
+        if (!call.hasEnded) call.reader.onProgress?.(progress);
+      },
       onOutcome: (call, outcome) => {
         this.release(call);
         events.onOutcome(call, outcome);
@@ -108,8 +125,15 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
     const wire = this.#wire;
     if (!wire) return;
     call.phase = "handed";
+    call.isCheckpointing = false;
+    call.progressCount = 0;
     call.holder = this;
     this.hold(call, this.#nextWireId++, now);
+    if (call.resume) {
+      // What was handed over before keeps its place.
+      this.#flush(wire);
+      wire.write(packResume(call.wireId, call.resume));
+    }
     const { wireId, runId, functionName, attempt, limitMs, body } = call;
     const waiting = this.#outgoing.push({ wireId, runId, functionName, attempt, limitMs, body });
     if (waiting === 1) setImmediate(() => this.#flush(wire));

@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { isJson, JsonScan } from "../kit/json/scan.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome, Returned, Unsendable } from "../model/outcome.ts";
-import type { Call, CallTable, Chunk } from "./call.ts";
+import type { Call, CallTable, Chunk, ReportedProgress } from "./call.ts";
 import type { InitFailure } from "../engines/engine.ts";
 import { FRAME, FrameReader, HEAD_BYTES, INITIAL_CREDIT_BYTES } from "./frames.ts";
 import { byType, CALL_STEPS, frameName, WIRE_STEPS, type WirePhase } from "./wire-order.ts";
@@ -34,6 +34,9 @@ type WireEvents = {
   onInitFailure(failure: InitFailure): void;
   onStream(call: Call): void;
   onChunk(call: Call, chunk: Chunk): void;
+  /** It waits for an answer. */
+  onCheckpoint(call: Call, value: Buffer): void;
+  onProgress(call: Call, progress: ReportedProgress): void;
   /** The call's last frame. */
   onOutcome(call: Call, outcome: Outcome): void;
 };
@@ -41,6 +44,7 @@ type WireEvents = {
 const RESULT_HEAD_BYTES = 10;
 const CHUNK_HEAD_BYTES = 1;
 const MS_BYTES = 8;
+const FRACTION_BYTES = 8;
 const IS_TEXT = 0;
 const IS_JSON = 1;
 
@@ -66,7 +70,7 @@ export class WireInbox {
   constructor(calls: CallTable, limits: PayloadLimits, events: WireEvents) {
     this.#calls = calls;
     this.#events = events;
-    const { helloBytes, initFailedBytes, failedBytes } = WIRE_LIMITS;
+    const { helloBytes, initFailedBytes, failedBytes, checkpointBytes, progressBytes } = WIRE_LIMITS;
     const maxBytes = {
       HELLO: helloBytes,
       INIT_FAILED: initFailedBytes,
@@ -74,6 +78,8 @@ export class WireInbox {
       RESULT: RESULT_HEAD_BYTES + limits.maxResultBytes,
       CHUNK: CHUNK_HEAD_BYTES + limits.maxChunkBytes,
       END: MS_BYTES,
+      CHECKPOINT: checkpointBytes,
+      PROGRESS: FRACTION_BYTES + progressBytes,
     };
     this.#maxBytes = byType(maxBytes, 0);
   }
@@ -105,6 +111,7 @@ export class WireInbox {
     const isHere = type !== FRAME.WITHDRAWN && type !== FRAME.BEGUN;
     if (!isHere || !CALL_STEPS[call.phase][type]) throw new BadFrame(`${frameName(type)} out of turn`);
     if (type === FRAME.CHUNK && call.creditBytes <= 0) throw new BadFrame("a CHUNK beyond its credit");
+    if (type === FRAME.CHECKPOINT) requireCheckpoint(call);
     if (type === FRAME.CANCELLED && !call.isCancelled)
       throw new BadFrame("CANCELLED for a call that was not cancelled");
     return call;
@@ -138,6 +145,17 @@ export class WireInbox {
         call.phase = "streaming";
         call.creditBytes = INITIAL_CREDIT_BYTES;
         this.#events.onStream(call);
+        break;
+      case FRAME.CHECKPOINT:
+        if (!isJson(payload)) throw new BadFrame("a CHECKPOINT that is not JSON");
+        if (call.phase === "handed") call.phase = "begun";
+        call.isCheckpointing = true;
+        // A copy: it outlives what arrived with it.
+        this.#events.onCheckpoint(call, Buffer.from(payload));
+        break;
+      case FRAME.PROGRESS:
+        if (call.phase === "handed") call.phase = "begun";
+        this.#events.onProgress(call, parseProgress(payload));
         break;
       default:
         this.#takeChunk(call, payload);
@@ -201,7 +219,34 @@ export class WireInbox {
   }
 }
 
-const MIN_BYTES = byType({ RESULT: RESULT_HEAD_BYTES, CHUNK: CHUNK_HEAD_BYTES, END: MS_BYTES }, 0);
+const MIN_BYTES = byType(
+  {
+    RESULT: RESULT_HEAD_BYTES,
+    CHUNK: CHUNK_HEAD_BYTES,
+    END: MS_BYTES,
+    CHECKPOINT: 1,
+    PROGRESS: FRACTION_BYTES,
+  },
+  0,
+);
+
+/** A call makes one checkpoint at a time; one of a batch, or of a stepper, none. */
+function requireCheckpoint({ isCheckpointing, batch, isStepped }: Call): void {
+  if (isCheckpointing) throw new BadFrame("a CHECKPOINT before the answer to the last one");
+  if (batch !== null || isStepped) throw new BadFrame("a CHECKPOINT of a batched call");
+}
+
+/** PROGRESS: NaN and an empty text stand for none. */
+function parseProgress(payload: Buffer): ReportedProgress {
+  const fraction = payload.readDoubleLE(0);
+  const text = payload.subarray(FRACTION_BYTES);
+  if (fraction < 0 || fraction > 1) throw new BadFrame(`a PROGRESS of ${fraction}`);
+  if (!isUtf8(text)) throw new BadFrame("a PROGRESS that is not UTF-8");
+  return {
+    fraction: Number.isNaN(fraction) ? null : fraction,
+    message: text.length === 0 ? null : text.toString(),
+  };
+}
 
 function notJson(what: "result" | "chunk"): Unsendable {
   const message = `The app's process sent a ${what} that is not JSON.`;

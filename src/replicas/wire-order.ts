@@ -7,7 +7,7 @@ export type WirePhase = "opening" | "serving" | "failed";
 /** A control connection: whether a PING is unanswered. */
 export type ControlPhase = "quiet" | "asked";
 
-/** A call that a replica holds. `begun` is only known if the call was asked back. */
+/** A call that a replica holds. `begun` is only known if the call was asked back, or has told something. */
 export type CallPhase = "handed" | "begun" | "streaming" | "over";
 
 type FrameName = keyof typeof FRAME;
@@ -31,9 +31,27 @@ export const CALL_MOVES: Moves<CallPhase, FrameName> = {
     STREAM: "streaming",
     WITHDRAWN: "over",
     BEGUN: "begun",
+    CHECKPOINT: "begun",
+    PROGRESS: "begun",
   },
-  begun: { RESULT: "over", FAILED: "over", CANCELLED: "over", STREAM: "streaming", BEGUN: "begun" },
-  streaming: { CHUNK: "streaming", END: "over", FAILED: "over", CANCELLED: "over", BEGUN: "streaming" },
+  begun: {
+    RESULT: "over",
+    FAILED: "over",
+    CANCELLED: "over",
+    STREAM: "streaming",
+    BEGUN: "begun",
+    CHECKPOINT: "begun",
+    PROGRESS: "begun",
+  },
+  streaming: {
+    CHUNK: "streaming",
+    END: "over",
+    FAILED: "over",
+    CANCELLED: "over",
+    BEGUN: "streaming",
+    CHECKPOINT: "streaming",
+    PROGRESS: "streaming",
+  },
   over: {},
 };
 

@@ -1,15 +1,20 @@
 import { type Clock, pause } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import { endRun, isFinal, type Run, type RunKey, RunTally } from "../model/run.ts";
+import { hasRun, lateness } from "../model/terms.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
+import { isRequeued } from "./claim-recorder.ts";
 import { deliveryOf } from "./ended-run.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
-import { respondError } from "./response.ts";
+import { lateError, respondError } from "./response.ts";
 
 /** A run that is neither queued nor known here is on its way from the store to a replica. */
 const TRIES = 20;
 const TRY_MS = 50;
+
+const ELSEWHERE = "The run is in progress in another service.";
+const ENDING = "An attempt of the run has just ended and is not stored yet.";
 
 /** Queued runs of a deleted app that are ended together. */
 const PAGE = 100;
@@ -38,20 +43,30 @@ export class Canceller {
   /** Throws for a run that does not exist, that the caller may not see, or that has ended. */
   async cancel(key: RunKey, maySee: (run: Run) => boolean): Promise<void> {
     const { lookup, cancelFile, clock } = this.#parts;
+    let message = ELSEWHERE;
     for (let i = 0; i < TRIES; i++) {
       const known = await lookup.find(key, null, maySee);
       if (!known) throw new AppError("run_not_found");
-      if (isFinal(known.run.state) || known.live?.end) throw new AppError("run_finished");
-      if (known.live) {
-        known.live.cancel();
-        return;
-      }
+      const { live, run } = known;
+      if (isFinal(run.state) || (live?.end && !isRequeued(live))) throw new AppError("run_finished");
+      if (live && !live.end) return live.cancel();
+      // It will be in the queue once its failed attempt is stored.
+      message = live ? ENDING : ELSEWHERE;
       if (cancelFile(key.id)) return;
       const cancelled = new AppError("cancelled");
-      if (known.run.state === "queued" && (await this.#endQueued(known, cancelled, "cancelled"))) return;
+      if (run.state === "queued" && (await this.#endQueued(known, cancelled, "cancelled"))) return;
       await pause(clock, TRY_MS);
     }
-    throw new AppError("not_available", { message: "The run is in progress in another service." });
+    throw new AppError("not_available", { message });
+  }
+
+  /** Ends a queued run that is late by its terms. False if it is in progress: it may come back into the queue. */
+  async endLate(key: RunKey, now: number): Promise<boolean> {
+    const known = await this.#parts.lookup.find(key, null);
+    if (!known || isFinal(known.run.state)) return true;
+    if (known.run.state !== "queued" || known.live) return false;
+    const code = lateness(known.run.terms, hasRun(known.run), now);
+    return code === null || (await this.#endQueued(known, lateError(code), "failure"));
   }
 
   /** Ends the queued runs of deleted apps and notifies their webhooks. */

@@ -3,8 +3,9 @@ import type { Clock } from "../kit/clock.ts";
 import { Counts } from "../kit/concurrency.ts";
 import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
-import { retryDelayMs, retryRules } from "../model/retry.ts";
+import { retryDelayMs } from "../model/retry.ts";
 import { type RunAttempt, RunTally } from "../model/run.ts";
+import { lateness } from "../model/terms.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
 import type { ReleasedClaim } from "../store/runs/claims.ts";
 import type { Store } from "../store/store.ts";
@@ -99,6 +100,7 @@ export class ClaimRecorder implements RunRecorder {
     const { id, target } = run.request;
     const { appNumber } = target;
     const { owner, fence } = claim;
+    await run.settleNotes();
     const again = run.isAsync ? nextTry(run, end, claim, clock.now()) : null;
     if (again) {
       const { failed: _failed, ...told } = again;
@@ -173,28 +175,37 @@ export class ClaimRecorder implements RunRecorder {
 
 type NextTry = Pick<ReleasedClaim, "attempt" | "isInterruption" | "dueAt" | "failed">;
 
+/** Whether an ended run goes back into the queue instead. */
+export function isRequeued(run: LiveRun): boolean {
+  const { end, claim, isAsync } = run;
+  return isAsync && end !== null && claim !== null && nextTry(run, end, claim, 0) !== null;
+}
+
 /** How a run that did not finish is requeued; null for a run that has ended. */
 function nextTry(run: LiveRun, { outcome }: RunEnd, { attempt }: Claim, now: number): NextTry | null {
   const { call, request } = run;
   if (outcome.kind === "refused" && outcome.code === "draining")
     return { attempt, isInterruption: call.handedAt > 0 };
-  const delayMs = retryDelayMs(retryRules(request.target.config), attempt, outcome, Math.random());
-  if (delayMs === null) return null;
+  const { terms = null, target } = request;
+  const most = terms?.maxAttempts ?? undefined;
+  const delayMs = retryDelayMs(target.config, attempt, outcome, Math.random(), most);
+  // A run that would be late when it begins again ends with the error that it has now.
+  if (delayMs === null || lateness(terms, true, now + delayMs)) return null;
   const again = { attempt: attempt + 1, isInterruption: false, failed: failedAttempt(run, now) };
   return delayMs > 0 ? { ...again, dueAt: now + delayMs } : again;
 }
 
 function failedAttempt(run: LiveRun, now: number): RunAttempt {
   const { attempt: number, startedAt, completedAt, replicaId, runMs, ...record } = run.record();
-  const { errorCode, errorMessage, errorTraceback } = record;
+  const { statusCode, errorCode, errorMessage } = record;
   return {
     number,
     startedAt,
     endedAt: completedAt ?? now,
     replicaId,
     errorCode: errorCode ?? "app_error",
-    errorMessage: errorMessage ?? "",
-    errorTraceback,
+    // An answer of a server app is no error to its callers.
+    errorMessage: errorMessage ?? `The app answered with status ${statusCode}.`,
     runMs,
   };
 }

@@ -3,6 +3,7 @@ import type { Log } from "../kit/log.ts";
 import { isRefusal } from "../model/errors.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { callerOf } from "../model/run.ts";
+import { hasRun, lateness } from "../model/terms.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
 import type { RunTarget } from "../replicas/pool.ts";
@@ -10,6 +11,7 @@ import type { Store } from "../store/store.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
 import type { Executor } from "./execute.ts";
 import { BACK, type LargePayloads, withInputs } from "./large-payloads.ts";
+import { endWhenLate } from "./late-runs.ts";
 import type { Claim, LiveRun, RunRequest } from "./live-run.ts";
 import { httpOf } from "./ended-run.ts";
 
@@ -134,15 +136,22 @@ export class Dispatcher {
 
   /** A run of that app was requeued, and may begin then, or now. */
   released(appNumber: number, dueAt: number | null): void {
-    if (dueAt === null) this.wake(appNumber);
-    else if (dueAt < this.#dueAt && !this.#isStopping) {
-      this.#dueTimer?.cancel();
-      this.#dueAt = dueAt;
-      const { clock, log } = this.#parts;
-      const look = (): void =>
-        void this.#makeDue().catch((error: unknown) => log.error({ err: error }, UNREACHED));
-      this.#dueTimer = clock.after(Math.max(0, dueAt - clock.now()), look);
-    }
+    // Of an app that was deleted meanwhile it ends now.
+    if (dueAt === null || !this.#parts.target(appNumber)) this.wake(appNumber);
+    else this.dueBy(dueAt);
+  }
+
+  /** A queued run may begin then. */
+  dueBy(dueAt: number): void {
+    const { clock, log } = this.#parts;
+    const waitMs = dueAt - clock.now();
+    // Later, the next look comes first.
+    if (this.#isStopping || dueAt >= this.#dueAt || waitMs >= LOOK_MS) return;
+    this.#dueTimer?.cancel();
+    this.#dueAt = dueAt;
+    const look = (): void =>
+      void this.#makeDue().catch((error: unknown) => log.error({ err: error }, UNREACHED));
+    this.#dueTimer = clock.after(Math.max(0, waitMs), look);
   }
 
   /** Whether a run may skip the empty queue; its place must be used with `runReserved` or given back. */
@@ -193,7 +202,8 @@ export class Dispatcher {
     const more = this.#parts.target(appNumber)?.slots === slots ? 0 : 1;
     backlog.held += 1;
     backlog.uncounted += more;
-    await run.settled();
+    const { terms } = run.request;
+    await (terms ? endWhenLate(run, terms, this.#parts.clock) : run.settled());
     backlog.held -= 1;
     backlog.uncounted -= more;
     this.#pump(appNumber, backlog);
@@ -215,7 +225,7 @@ export class Dispatcher {
       return;
     }
     // Runs that wait for an earlier version count too, so that no version's runs pile up.
-    const room = target.slots.backlogRoom - backlog.uncounted;
+    const room = target.slots.backlogRoom - backlog.uncounted - backlog.reserved;
     if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
     if (this.#parts.clock.monotonic() < backlog.restsUntil) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
@@ -316,21 +326,35 @@ export class Dispatcher {
   }
 
   /** Executes a claimed run, or ends it with `end`. */
-  #begin({ run, fence, payload, storedEvents }: ClaimedRun, target: RunTarget, end: Outcome | null): void {
+  #begin({ run, fence, payload, ...stored }: ClaimedRun, target: RunTarget, end: Outcome | null): void {
     const { executor, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
+    const { terms } = run;
     const { input, isBare, sealedSecret } = payload;
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
     const http = httpOf(run, input, target.config.limits);
     const caller = callerOf(run);
-    const request: RunRequest = { id, target, functionName, body, isBare, ip, caller, webhook, ...http };
+    const request: RunRequest = {
+      id,
+      target,
+      functionName,
+      body,
+      isBare,
+      ip,
+      caller,
+      webhook,
+      terms,
+      ...http,
+    };
     const times = { attempt, interruptions, createdAt };
-    const claim: Claim = { owner, fence, isAsync, ...times, keyHash: null, storedEvents };
+    const claim: Claim = { owner, fence, isAsync, ...times, keyHash: null, ...stored };
     // The caller of a sync run was connected to the service that died.
     const isOver = !isAsync || interruptions > MAX_INTERRUPTIONS;
-    const outcome: Outcome | null = isOver ? { kind: "refused", code: "interrupted" } : end;
+    const code = lateness(terms, hasRun(run), this.#parts.clock.now());
+    const late: Outcome | null = code && { kind: "late", code };
+    const outcome: Outcome | null = isOver ? { kind: "refused", code: "interrupted" } : (late ?? end);
     void this.#hold(
       outcome ? executor.endClaimed(request, claim, outcome) : executor.executeClaimed(request, claim, null),
     );

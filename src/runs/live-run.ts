@@ -3,11 +3,17 @@ import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun, type Run, type RunCaller, type RunState, type TranscriptPart } from "../model/run.ts";
+import type { Checkpoint, CheckpointNote } from "../model/run.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
 import { Call, type CallReader, type Chunk, GRANT_BYTES, type HttpCallRequest } from "../replicas/call.ts";
+import type { ReportedProgress } from "../replicas/call.ts";
 import type { Conversation, ConversationEnd, ResponseFlow, ResponseSink } from "../replicas/call.ts";
+import type { Terms } from "../model/terms.ts";
+import type { CheckpointAnswer } from "../replicas/frames.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
+import type { CheckpointWriter } from "./checkpoint-writer.ts";
+import { ProgressKeeper } from "./progress.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
 import { isBodiless, plainChunk, respond, type RunResponse } from "./response.ts";
 import { LiveTranscript } from "./transcript.ts";
@@ -31,6 +37,8 @@ export type RunRequest = {
   readonly ip: string | null;
   readonly caller: RunCaller | null;
   readonly webhook: Webhook | null;
+  /** What the caller of an async run asked of the queue. */
+  readonly terms?: Terms | null;
   /** Set for a server app, with the path as the function name. */
   readonly http?: ServerRequest;
 };
@@ -47,8 +55,11 @@ export type Claim = {
   readonly createdAt: number;
   /** The hash of its `Idempotency-Key`. */
   readonly keyHash: Uint8Array | null;
-  /** Chunks that were stored before the service died. */
+  /** Chunks that were stored before the service died, or by earlier attempts that this one continues. */
   readonly storedEvents: number;
+  readonly storedBytes?: number;
+  /** That of an earlier attempt. */
+  readonly checkpoint?: Checkpoint | null;
 };
 
 /** Spans of a run in milliseconds; null if it did not get that far. */
@@ -86,6 +97,7 @@ export type RunParts = {
   readonly store: Store;
   readonly partReader: PartReader;
   readonly partWriter: PartWriter;
+  readonly checkpointWriter: CheckpointWriter;
 };
 
 /** A run from its start until its end is recorded. */
@@ -109,11 +121,17 @@ export class LiveRun implements CallReader {
   before: LiveRun | null = null;
   after: LiveRun | null = null;
   isStream = false;
+  /** Whether this attempt streams. */
+  #isStreaming = false;
   /** Null for a run that is not stored yet. */
   claim: Claim | null;
   end: RunEnd | null = null;
   /** The end of a stream, to be stored with its record. */
   lastPart: TranscriptPart | null = null;
+  /** The last one that is stored. */
+  checkpoint: CheckpointNote | null;
+  /** Null until the run says how far it is, or someone asks. */
+  progress: ProgressKeeper | null = null;
 
   constructor(
     request: RunRequest,
@@ -136,6 +154,11 @@ export class LiveRun implements CallReader {
     const lane = claim?.isAsync ? "backlog" : "caller";
     this.call = new Call(request.id, request.functionName, request.body, this, lane, request.http);
     this.call.attempt = claim?.attempt ?? 1;
+    this.checkpoint = claim?.checkpoint ?? null;
+    if (claim?.checkpoint) {
+      const { value, sent: checkpointSent } = claim.checkpoint;
+      this.call.resume = { value, checkpointSent, sent: claim.storedEvents };
+    }
   }
 
   /** Whether no caller waits for it. */
@@ -204,10 +227,26 @@ export class LiveRun implements CallReader {
       maxBytes: limits.maxTranscriptBytes,
       isKept,
       isOwed: () => this.claim !== null,
+      durable: () => (this.claim?.isAsync ? this.#durability(this.claim) : null),
     });
     // A reader may come while the end is being recorded.
     if (this.end) this.#endTranscript(this.#transcript, this.end.outcome);
     return this.#transcript;
+  }
+
+  #durability(claim: Claim) {
+    const { id, target } = this.request;
+    return {
+      key: { appNumber: target.appNumber, id },
+      claim,
+      writer: this.#parts.checkpointWriter,
+      resumedBytes: claim.checkpoint ? (claim.storedBytes ?? 0) : null,
+      onStored: (_bytes: number, wireBytes: number) => this.grant(wireBytes),
+      // Another service has the run: it must not go on here.
+      onLost: (fate: "lost" | "stopped") => {
+        if (fate === "lost") this.cancel();
+      },
+    };
   }
 
   /** Resolves when its end is recorded, or the signal aborts. */
@@ -219,12 +258,14 @@ export class LiveRun implements CallReader {
   settle(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
+    this.#transcript?.reveal();
     this.#onSettled(this);
     this.#settled?.notify();
   }
 
   onStream(): void {
     this.isStream = true;
+    this.#isStreaming = true;
     this.transcript();
     this.#reader?.onStream();
   }
@@ -233,8 +274,44 @@ export class LiveRun implements CallReader {
     const transcript = this.transcript();
     transcript.add(chunk);
     if (this.#reader) this.#reader.onChunk(chunk);
-    else this.grantUnread(chunk.wireBytes);
+    else if (!transcript.isDurable) this.grantUnread(chunk.wireBytes);
     if ((this.isAsync || this.request.webhook) && transcript.isTooLong) this.#abandonTooLong();
+  }
+
+  /** Answers when it is stored: while the storage is away, the function waits. */
+  onCheckpoint(value: Buffer, answer: (answer: CheckpointAnswer) => void): void {
+    const { claim } = this;
+    // A caller waits for it: it is not executed again.
+    if (!claim?.isAsync || this.#reader) return answer("notKept");
+    const transcript = this.transcript();
+    const note = { at: this.#parts.clock.now(), sent: transcript.count, attempt: claim.attempt };
+    const isTaken = transcript.checkpoint({ ...note, value }, (fate) => {
+      if (fate === "stored") this.checkpoint = note;
+      if (fate !== "stopped") answer(fate === "stored" ? "stored" : "over");
+    });
+    if (!isTaken) answer("notKept");
+  }
+
+  onProgress(progress: ReportedProgress): void {
+    this.keepProgress().report(progress);
+  }
+
+  /** Its reports, also later ones. */
+  keepProgress(): ProgressKeeper {
+    return (this.progress ??= new ProgressKeeper(this.#parts.clock, () => {
+      const { claim } = this;
+      if (!claim?.isAsync) return null;
+      const { id, target } = this.request;
+      const { owner, fence } = claim;
+      const write = { appNumber: target.appNumber, id, owner, fence, part: null, checkpoint: null };
+      return (latest) => this.#parts.checkpointWriter.write({ ...write, progress: latest });
+    }));
+  }
+
+  /** Resolves when all that it has told on its way is stored, before its end is. */
+  async settleNotes(): Promise<void> {
+    await this.progress?.flush();
+    if (this.#transcript && this.isAsync) await this.#transcript.settle();
   }
 
   onContinue(): void {
@@ -250,6 +327,9 @@ export class LiveRun implements CallReader {
   }
 
   onEnd(outcome: Outcome): void {
+    // A value follows the chunks of earlier attempts as one more.
+    const isLast = this.isAsync && this.isStream && !this.#isStreaming && outcome.kind === "returned";
+    if (isLast && !isBodiless(outcome.status)) this.transcript().add(plainChunk(outcome.json));
     const response = respond(this.request.id, outcome, this.request.isBare);
     const at = this.#parts.clock.monotonic();
     const timing = this.#timing(at, "runMs" in outcome ? outcome.runMs : null);

@@ -1,5 +1,5 @@
 import { isFinal, type Payload, type PayloadBlob, type Run, type RunKey, withoutEnd } from "../model/run.ts";
-import type { RunAttempt } from "../model/run.ts";
+import type { RunDetails } from "../model/run.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
@@ -9,6 +9,7 @@ import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
 import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
+import { readDetails } from "./run-details.ts";
 import { plainTranscript, storedTranscript, type Transcript } from "./transcript.ts";
 
 export type KnownRun = {
@@ -94,9 +95,11 @@ export class RunLookup {
     return { ...fromRecord(run, payload, () => storedTranscript(partReader, key)), live: null };
   }
 
-  /** The earlier attempts of a run that was tried again. */
-  async attempts(run: Run): Promise<RunAttempt[]> {
-    return run.attempt > 1 ? await this.#parts.store.claims.attempts(run) : [];
+  /** What is known of a run beside its record. */
+  async details({ run, live }: KnownRun): Promise<RunDetails> {
+    const stored = await readDetails(this.#parts.store, run);
+    const progress = live?.progress?.latest ?? stored.progress;
+    return { ...stored, progress, checkpoint: live?.checkpoint ?? stored.checkpoint };
   }
 
   /** A run's arguments; null if they are not kept. Read separately, because they may be large and are rarely wanted. */

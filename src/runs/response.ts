@@ -1,6 +1,6 @@
 import { writeAscii } from "../kit/bytes.ts";
 import { AppError, noSuchFunction, errorBody } from "../model/errors.ts";
-import type { Misfit, Outcome } from "../model/outcome.ts";
+import type { Late, Misfit, Outcome } from "../model/outcome.ts";
 
 /** The HTTP response to a run, byte for byte as a sync caller gets it. */
 export type RunResponse = {
@@ -98,6 +98,10 @@ export function respondMisfit(details: readonly Misfit[], more: number): AppErro
   return new AppError("invalid_arguments", { message: parts.join("; "), details });
 }
 
+export function lateError(code: Late["code"]): AppError {
+  return new AppError(code, code === "timed_out" ? { message: "The run exceeded its timeout." } : {});
+}
+
 function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "responded" }>): AppError {
   switch (outcome.kind) {
     case "raised":
@@ -124,6 +128,8 @@ function errorOf(outcome: Exclude<Outcome, { kind: "returned" | "streamed" | "re
       return new AppError("timed_out", {
         message: `The run exceeded its response_grace_period of ${outcome.afterMs / 1000} s.`,
       });
+    case "late":
+      return lateError(outcome.code);
     case "cancelled":
       return new AppError("cancelled", outcome.message === undefined ? {} : { message: outcome.message });
     case "lost":

@@ -8,11 +8,14 @@ import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { Canceller } from "./cancel.ts";
+import { CheckpointWriter } from "./checkpoint-writer.ts";
 import { ClaimRecorder, type ClaimRecorderParts } from "./claim-recorder.ts";
 import { Dispatcher, type DispatcherParts } from "./dispatcher.ts";
 import { Executor } from "./execute.ts";
+import { LateRuns } from "./late-runs.ts";
 import { type FileContext, FileRuns, type FileRunsParts } from "./files/file-runs.ts";
 import { Journal, LightRecorder } from "./journal.ts";
+import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
@@ -77,8 +80,13 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   // Stopped before the recorders, which wait for it: only when it stops does it give up on storage that does not answer.
   const partWriter = await life.begin("transcripts", () => new PartWriter(store, log, clock, reserve));
+  const checkpointWriter = await life.begin(
+    "checkpoints",
+    () => new CheckpointWriter({ store, clock: steadyClock, log }),
+  );
   const partReader = new PartReader(store, clock);
-  const executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder, recorder);
+  const runParts = { clock, store, partReader, partWriter, checkpointWriter };
+  const executor = new Executor(runParts, lightRecorder, recorder);
   const lookup = new RunLookup({ executor, journal, store, partReader, large });
   const fileRuns = await life.begin(
     "file runs",
@@ -101,6 +109,11 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     endOrphans: (appNumbers) => canceller.endOrphans(appNumbers),
   });
   await dispatcher.start();
+  await life.start(
+    "ends of late runs",
+    () => new LateRuns({ store, clock: steadyClock, log, canceller }),
+    (started) => started.stop(),
+  );
   deliverer.start();
   const sweeper = await life.begin("sweeper", () => new Sweeper({ ...parts, isFirst }));
   sweeper.start();
@@ -109,6 +122,17 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
   );
   await fileRuns.start();
+  const scheduler = await life.begin(
+    "schedules",
+    () =>
+      new Scheduler({
+        ...parts,
+        owner,
+        wake: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+        cancel: (run) => canceller.cancel(run, () => true),
+      }),
+  );
+  scheduler.start();
   /** An app was deleted: its queued runs end, and what is stored of it is removed. */
   const endRunsOf = (appNumber: number): void => {
     dispatcher.wake(appNumber);
@@ -124,6 +148,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     canceller,
     submitter,
     dispatcher,
+    scheduler,
     deliverer,
     steadyClock,
     signingSecrets,

@@ -55,7 +55,7 @@ export class Submitter {
     return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
       const accepting = this.#acceptKeyed({ run, payload, owner: null }, key);
-      return await this.#arriving(request.target.appNumber, accepting);
+      return await this.#arriving(run, accepting);
     });
   }
 
@@ -117,10 +117,12 @@ export class Submitter {
 
   async #submit(request: RunRequest, payload: Payload): Promise<void> {
     const { dispatcher, owner, clock } = this.#parts;
-    const { appNumber } = request.target;
-    if (!dispatcher.reserve(request.target)) {
+    const { target, terms } = request;
+    const { appNumber } = target;
+    const mayBegin = !terms || terms.notBefore === null;
+    if (!mayBegin || !dispatcher.reserve(target)) {
       const run = acceptedRecord(request, true, false, clock.now());
-      await this.#arriving(appNumber, this.#acceptor.accept({ run, payload, owner: null }));
+      await this.#arriving(run, this.#acceptor.accept({ run, payload, owner: null }));
       return;
     }
     const claim = this.#claim(true);
@@ -201,9 +203,10 @@ export class Submitter {
     return { record: (run, end) => void record(run, end) };
   }
 
-  /** Prevents later runs from being dispatched before this one. */
-  async #arriving<Result>(appNumber: number, accepting: Promise<Result>): Promise<Result> {
+  /** Prevents later runs from being dispatched before this one, unless it is to wait. */
+  async #arriving<Result>({ appNumber, dueAt }: Run, accepting: Promise<Result>): Promise<Result> {
     const { dispatcher } = this.#parts;
+    if (dueAt !== null) return await accepting.finally(() => dispatcher.dueBy(dueAt));
     dispatcher.expect(appNumber);
     return await accepting.finally(() => dispatcher.arrived(appNumber));
   }
@@ -293,5 +296,12 @@ function inputOf({ body, isBare, webhook, http }: RunRequest): AcceptedRun["payl
 }
 
 function acceptedRecord(request: RunRequest, isAsync: boolean, isClaimed: boolean, createdAt: number): Run {
-  return makeRun(request, { ...NOT_BEGUN, isAsync, state: isClaimed ? "running" : "queued", createdAt });
+  const dueAt = isClaimed ? null : (request.terms?.notBefore ?? null);
+  return makeRun(request, {
+    ...NOT_BEGUN,
+    dueAt,
+    isAsync,
+    state: isClaimed ? "running" : "queued",
+    createdAt,
+  });
 }

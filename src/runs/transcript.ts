@@ -1,9 +1,11 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import type { RunKey, TranscriptPart } from "../model/run.ts";
+import type { Checkpoint, RunKey, TranscriptPart } from "../model/run.ts";
 import type { Chunk } from "../replicas/call.ts";
 import type { Store } from "../store/store.ts";
+import type { CheckpointFate } from "./checkpoint-writer.ts";
+import { DurableChunks, type DurableOptions } from "./durable-chunks.ts";
 import type { NumberedChunk, PartReader, PartWriter } from "./transcript-parts.ts";
 import { chunksAfter, PartBuilder } from "./transcript-parts.ts";
 
@@ -42,8 +44,15 @@ export type TranscriptOptions = {
   readonly maxBytes: number;
   /** False: only the last parts can be read, and nothing is stored. */
   readonly isKept: boolean;
+  /** How chunks are stored once the run has made a checkpoint; null while it may make none. */
+  readonly durable?: () => TranscriptDurability | null;
   /** Whether a caller was promised the transcript; otherwise it is not stored when the disk is nearly full. */
   readonly isOwed?: () => boolean;
+};
+
+type TranscriptDurability = Omit<DurableOptions, "onChange"> & {
+  /** It continues what an earlier attempt has stored: so many bytes. */
+  readonly resumedBytes: number | null;
 };
 
 /** Held in memory by each stream: ten thousand hold 160 MB. */
@@ -71,15 +80,25 @@ export class LiveTranscript implements Transcript {
   #isFollowed = false;
   #sealing: Timer | null = null;
   readonly #changed = new Condition();
+  /** Set from the first checkpoint on: chunks are stored before they can be read. */
+  #durable: DurableChunks | null = null;
+  /** The one plain value of a run that made a checkpoint can be read. */
+  #isRevealed = false;
+  #plain: PartBuilder | null = null;
 
   constructor(options: TranscriptOptions) {
     this.#options = options;
     this.#open.firstEvent = options.firstEvent;
+    const durable = options.durable?.() ?? null;
+    if (durable === null || durable.resumedBytes === null) return;
+    this.#bytes = durable.resumedBytes;
+    this.#durable = this.#makeDurable(durable, null);
   }
 
   /** Chunks so far. */
   get count(): number {
-    return this.#open.firstEvent + this.#open.eventCount - 1;
+    const last = this.#plain ?? this.#open;
+    return last.firstEvent + last.eventCount - 1;
   }
 
   /** Whether it is beyond its limit. */
@@ -87,8 +106,45 @@ export class LiveTranscript implements Transcript {
     return this.#bytes + this.#open.bytes > this.#options.maxBytes;
   }
 
-  add(chunk: Pick<Chunk, "isText" | "bytes">): void {
+  get isDurable(): boolean {
+    return this.#durable !== null;
+  }
+
+  /**
+   * Stores a checkpoint with all chunks so far; from now on chunks are stored before they can be read. False if the run
+   * may make none.
+   */
+  checkpoint(checkpoint: Checkpoint, onFate: (fate: CheckpointFate) => void): boolean {
+    const { isKept, durable } = this.#options;
+    const options = isKept ? (durable?.() ?? null) : null;
+    if (options === null) return false;
+    if (this.#durable === null) {
+      // From now on one writer alone takes what is open.
+      this.#sealing?.cancel();
+      this.#durable = this.#makeDurable(options, this.#givenUpAtLast());
+    }
+    this.#durable.add(checkpoint, onFate);
+    return true;
+  }
+
+  #makeDurable(options: TranscriptDurability, before: Promise<TranscriptPart | null> | null): DurableChunks {
+    const onStored: DurableOptions["onStored"] = (bytes, wireBytes) => {
+      this.#bytes += bytes;
+      options.onStored(bytes, wireBytes);
+    };
+    const onChange = (): void => this.#changed.notify();
+    return new DurableChunks(this.#open, { ...options, onStored, onChange }, before);
+  }
+
+  /** What is on its way to the store arrives first. */
+  async #givenUpAtLast(): Promise<TranscriptPart | null> {
+    await this.#writes;
+    return this.#givenUp;
+  }
+
+  add(chunk: Pick<Chunk, "isText" | "bytes"> & Partial<Pick<Chunk, "wireBytes">>): void {
     this.#open.add(chunk);
+    if (this.#durable) return this.#durable.note(chunk.wireBytes ?? 0);
     if (this.#open.bytes >= PART_BYTES) this.#seal();
     else if (this.#options.clock) this.#sealing ??= this.#sealLater(this.#options.clock);
     if (this.#changed.isAwaited) this.#changed.notify();
@@ -99,15 +155,28 @@ export class LiveTranscript implements Transcript {
     this.#isOver = true;
     this.#sealing?.cancel();
     this.#changed.notify();
-    if (!this.#options.isKept) return null;
+    if (!this.#options.isKept || this.#durable) return null;
     // The last chunk is stored in any case: by its number, readers know that they have all.
     return this.#open.eventCount > 0 ? this.#open.view() : (this.#leaving.at(-1) ?? this.#givenUp);
   }
 
   /** The run gave one plain value, or none: the record stores it, and followers read it here. */
   endPlain(chunk: Pick<Chunk, "isText" | "bytes"> | null): void {
-    if (chunk) this.#open.add(chunk);
+    let builder = this.#open;
+    if (this.#durable) {
+      // It is stored with the run's record, and must not be taken for a chunk.
+      builder = this.#plain = new PartBuilder();
+      builder.firstEvent = this.#open.firstEvent + this.#open.eventCount;
+    }
+    if (chunk) builder.add(chunk);
     this.#isOver = true;
+    this.#changed.notify();
+  }
+
+  /** The run's end is recorded. */
+  reveal(): void {
+    if (!this.#durable) return;
+    this.#isRevealed = true;
     this.#changed.notify();
   }
 
@@ -119,6 +188,7 @@ export class LiveTranscript implements Transcript {
   /** Resolves when it is settled. */
   async settle(): Promise<void> {
     await this.#writes;
+    await this.#durable?.settle();
   }
 
   async read(after: number, signal?: AbortSignal): Promise<readonly NumberedChunk[] | null> {
@@ -130,7 +200,7 @@ export class LiveTranscript implements Transcript {
       const stored = isOlder && isKept ? await reader.next(key, after) : null;
       const part = stored ?? partAfter(held, after);
       if (part) return chunksAfter(part, after);
-      if (this.#isOver || signal?.aborted) return null;
+      if ((this.#isOver && !this.#durable?.isBusy) || signal?.aborted) return null;
       await this.#changed.wait(signal);
     }
   }
@@ -146,9 +216,13 @@ export class LiveTranscript implements Transcript {
   }
 
   /** The parts in memory, the oldest first. */
-  #held(): TranscriptPart[] {
+  #held(): readonly TranscriptPart[] {
     const givenUp = this.#givenUp ? [this.#givenUp] : [];
-    return [...this.#leaving, ...givenUp, this.#open.view()];
+    const before = [...this.#leaving, ...givenUp];
+    if (!this.#durable) return [...before, this.#open.view()];
+    // Those before the first checkpoint may be on their way still.
+    const plain = this.#isRevealed && this.#plain ? [this.#plain.view()] : [];
+    return [...before, ...this.#durable.recent, ...plain];
   }
 
   #sealLater(clock: Clock): Timer {
@@ -216,5 +290,7 @@ export function plainTranscript(chunk: Pick<Chunk, "isText" | "bytes"> | null): 
 
 /** The first part with a chunk after that number. */
 function partAfter(parts: readonly TranscriptPart[], after: number): TranscriptPart | null {
-  return parts.find(({ firstEvent, eventCount }) => firstEvent + eventCount > after + 1) ?? null;
+  const isAfter = ({ firstEvent, eventCount }: TranscriptPart) =>
+    eventCount > 0 && firstEvent + eventCount > after + 1;
+  return parts.find(isAfter) ?? null;
 }

@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
 import { BATCH_REASONS, isFileRun, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
-import type { Run, RunAttempt } from "../model/run.ts";
+import type { Progress, Run, RunDetails, RunAttempt } from "../model/run.ts";
 import { appId } from "../model/names.ts";
+import type { Terms } from "../model/terms.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
 
 /** One attempt of an async run. */
@@ -13,6 +14,17 @@ const ATTEMPT = z.object({
   runtimeMs: z.nullable(z.number()),
   error: z.nullable(FAULT),
 });
+
+/** What a run last said of how far it is. */
+const PROGRESS = z.object({
+  fraction: z.nullable(z.number()),
+  message: z.nullable(z.string()),
+  at: TIMESTAMP,
+});
+export type ProgressRecord = z.infer<typeof PROGRESS>;
+
+/** That a run made a checkpoint: with how many chunks, and in which attempt. */
+const CHECKPOINT = z.object({ at: TIMESTAMP, sent: z.int(), attempt: z.int() });
 
 /** A run as both planes show it. Existing clients read it: names and shapes must not change. */
 export const RUN = z.object({
@@ -52,8 +64,22 @@ export const RUN = z.object({
   batchReason: z.optional(z.enum(BATCH_REASONS)),
   /** Only for a run that waits for its time: when it may begin. */
   dueAt: z.optional(TIMESTAMP),
+  /** Only what its caller asked of the queue: seconds of head start, labels, attempts, and until when it must begin and end. */
+  priority: z.optional(z.number()),
+  tags: z.optional(z.array(z.string())),
+  maxAttempts: z.optional(z.int()),
+  startBy: z.optional(TIMESTAMP),
+  endBy: z.optional(TIMESTAMP),
   /** Only for a run that was tried again, where it is read by itself: all attempts, the first one first. */
   attempts: z.optional(z.array(ATTEMPT)),
+  /** Only for a run that waits for its turn, where it is read by itself: how many it is from the front, from 1. */
+  position: z.optional(z.int()),
+  /** Only for a run that a schedule started, where it is read by itself: its name, and the time that it stands for. */
+  schedule: z.optional(z.object({ name: z.string(), time: TIMESTAMP })),
+  /** Only for a run that has reported its progress, where it is read by itself. */
+  progress: z.optional(PROGRESS),
+  /** The same for a run that has made a checkpoint. */
+  checkpoint: z.optional(CHECKPOINT),
   /** Only for an end user's run. */
   accountId: z.optional(z.nullable(z.string())),
   user: z.optional(z.nullable(z.string())),
@@ -72,12 +98,18 @@ export const FILE_RUN = z.object({ runId: z.uuid() });
 /** The packages for file runs, ready or being installed. */
 export const BASE_IMAGE = z.object({ status: z.enum(["ready", "building"]), digest: z.string() });
 
-/** A stored run as callers get it; `failed` are its earlier attempts. */
+/** A run's progress as callers get it. */
+export function progressRecord({ fraction, message, at }: Progress): ProgressRecord {
+  return { fraction, message, at: timestamp(at) };
+}
+
+/** A stored run as callers get it; in lists without details. */
 export function runRecord(
   run: Run,
   app: { readonly projectId: string; readonly name: string },
-  failed: readonly RunAttempt[] = [],
+  details: Partial<RunDetails> = {},
 ): RunRecord {
+  const { failed = [], progress, checkpoint, schedule, position } = details;
   const { errorCode, errorMessage, queueMs, runMs, responseMs } = run;
   return {
     id: run.id,
@@ -116,8 +148,25 @@ export function runRecord(
     ...(run.batchSize !== null && { batchSize: run.batchSize }),
     ...(run.batchReason !== null && { batchReason: run.batchReason }),
     ...(run.dueAt !== null && { dueAt: timestamp(run.dueAt) }),
+    ...(run.terms && askedOf(run.terms)),
+    ...(schedule && { schedule: { name: schedule.name, time: timestamp(schedule.at) } }),
+    ...(position != null && { position }),
     ...(failed.length > 0 && { attempts: attemptsOf(run, failed) }),
+    ...(progress && { progress: progressRecord(progress) }),
+    ...(checkpoint && {
+      checkpoint: { at: timestamp(checkpoint.at), sent: checkpoint.sent, attempt: checkpoint.attempt },
+    }),
     ...(run.user !== null && { accountId: run.accountId, user: run.user }),
+  };
+}
+
+function askedOf({ priority, tags, maxAttempts, startBy, endBy }: Terms) {
+  return {
+    ...(priority !== 0 && { priority }),
+    ...(tags.length > 0 && { tags: [...tags] }),
+    ...(maxAttempts !== null && { maxAttempts }),
+    ...(startBy !== null && { startBy: timestamp(startBy) }),
+    ...(endBy !== null && { endBy: timestamp(endBy) }),
   };
 }
 

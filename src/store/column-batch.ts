@@ -249,7 +249,7 @@ function packBlobs<Row>(rows: readonly Row[], sources: NonNullable<ColumnSources
 }
 
 /** Postgres refuses a NUL in text, and one such text must not fail the other rows. */
-function storable(text: string): string {
+export function storable(text: string): string {
   return text.includes("\0") ? text.replaceAll("\0", "\uFFFD") : text;
 }
 

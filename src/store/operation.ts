@@ -2,7 +2,9 @@ import type { Kysely, RawBuilder, Selectable, sql } from "kysely";
 import type { MemberRole, Role } from "../model/roles.ts";
 import type { INITIAL_TABLES } from "./schema/0001-initial.ts";
 import type { BATCH_COLUMNS } from "./schema/0002-batches.ts";
-import type { ATTEMPT_TABLES, DUE_COLUMNS } from "./schema/0003-retries.ts";
+import type { QUEUE_COLUMNS, QUEUE_TABLES } from "./schema/0003-queues.ts";
+import type { CHECKPOINT_TABLES } from "./schema/0004-checkpoints.ts";
+import type { SCHEDULE_TABLES } from "./schema/0005-schedules.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
@@ -10,8 +12,10 @@ import type { DatabaseFile } from "./upkeep/storage-fault.ts";
 /** The tables as queries see them: as declared, with narrower types. Kysely's CamelCasePlugin converts the names. */
 export type Schema = TypesOf<typeof INITIAL_TABLES> &
   TypesOf<typeof BATCH_COLUMNS> &
-  TypesOf<typeof DUE_COLUMNS> &
-  TypesOf<typeof ATTEMPT_TABLES> & {
+  TypesOf<typeof QUEUE_COLUMNS> &
+  TypesOf<typeof QUEUE_TABLES> &
+  TypesOf<typeof CHECKPOINT_TABLES> &
+  TypesOf<typeof SCHEDULE_TABLES> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };
     memberships: { role: MemberRole };
@@ -35,7 +39,7 @@ export type Session = {
   /** Absent if a server manages the database's files. */
   readonly files?: FileUpkeep;
   /** The end of a select that locks the rows of the table and skips rows that another transaction has locked. */
-  skipLocked(table: "runs" | "deliveries" | "seats"): RawBuilder<unknown>;
+  skipLocked(table: "runs" | "deliveries" | "seats" | "schedules"): RawBuilder<unknown>;
   /** The end of a select after which no other transaction changes the rows until this one has ended. */
   readonly shareLock: RawBuilder<unknown>;
   /** Inserts rows, and keeps existing ones. Returns how many were inserted, and their bytes in the counted columns. */

@@ -5,9 +5,11 @@ import { apps } from "./apps/apps.ts";
 import { auditEntries } from "./accounts/audit.ts";
 import { buildLines, builds } from "./apps/builds.ts";
 import { changes } from "./nodes/changes.ts";
+import { checkpoints } from "./runs/checkpoints.ts";
 import { claims } from "./runs/claims.ts";
 import { deliveries } from "./runs/deliveries.ts";
 import { deviceCodes, sessions } from "./accounts/sessions.ts";
+import { firings } from "./schedules/firings.ts";
 import { figures, runFigures } from "./runs/run-figures.ts";
 import { integrity, space } from "./upkeep/file-upkeep.ts";
 import { invitations } from "./accounts/invitations.ts";
@@ -21,8 +23,10 @@ import { payloads, runBlobs } from "./runs/payloads.ts";
 import { people } from "./accounts/people.ts";
 import { retention } from "./runs/retention.ts";
 import { runs } from "./runs/runs.ts";
+import { schedules } from "./schedules/schedules.ts";
 import { seats } from "./nodes/seats.ts";
 import { secrets, signingKeys, webhookSecrets } from "./accounts/sealed-secrets.ts";
+import { limits } from "./runs/terms.ts";
 import { transcripts } from "./runs/transcripts.ts";
 import { versionBlobs, versions } from "./apps/versions.ts";
 
@@ -35,13 +39,16 @@ const OPERATIONS = {
   buildLines,
   builds,
   changes,
+  checkpoints,
   claims,
   deliveries,
   deviceCodes,
   figures,
+  firings,
   integrity,
   invitations,
   keys,
+  limits,
   logs,
   memberships,
   meta,
@@ -52,6 +59,7 @@ const OPERATIONS = {
   retention,
   runFigures,
   runs,
+  schedules,
   seats,
   secrets,
   sessions,

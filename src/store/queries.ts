@@ -64,7 +64,7 @@ export async function isDone(change: Change): Promise<boolean> {
  */
 export function appsFound(
   { sql }: Pick<Session, "sql">,
-  table: "runs" | "payloads" | "transcripts",
+  table: "runs" | "payloads" | "transcripts" | "checkpoints",
   condition: RawBuilder<boolean> | null = null,
 ): RawBuilder<unknown> {
   const rows = sql.table(table);

@@ -22,6 +22,7 @@ const TEST_PROGRAMS = [
   "clocked-service",
   "many-commands",
   "store-writer",
+  "schedule-node",
   "remote/seat-service",
 ].map((name) => ({ name: `test/${name}`, file: `test/support/${name}.ts` }));
 
@@ -53,7 +54,7 @@ export async function builtPackage(): Promise<string> {
 function stateOfSources(): string {
   const hash = createHash("sha256");
   const programs = [
-    "test/support/{kill-point,clocked-service,held-clock,many-commands,store-writer,sample-run}.ts",
+    "test/support/{kill-point,clocked-service,held-clock,many-commands,store-writer,schedule-node,sample-run}.ts",
     "test/support/{process-tree,test-settings}.ts",
     "test/support/remote/{seat-service,local-place}.ts",
   ];

@@ -41,7 +41,13 @@ export const BARE_MILLRACE: readonly string[] = [
 
 /** A program that a test has bent to its purpose, built too: a file of `test/support/`, for Node to run. */
 export function testProgram(
-  name: "kill-point" | "clocked-service" | "many-commands" | "store-writer" | "remote/seat-service",
+  name:
+    | "kill-point"
+    | "clocked-service"
+    | "many-commands"
+    | "store-writer"
+    | "schedule-node"
+    | "remote/seat-service",
 ): string {
   return path.join(BUILT_PACKAGE, "dist", "test", `${name}.js`);
 }

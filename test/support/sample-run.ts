@@ -49,6 +49,7 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     responseBytes: null,
     batchSize: null,
     batchReason: null,
+    terms: null,
     ...fields,
   };
 }

@@ -142,7 +142,9 @@ test("the limits are as documented, and Python keeps within them", () => {
     MISFITS: WIRE_LIMITS.misfits,
     TYPES: WIRE_LIMITS.types,
     RETRY_AFTER_SECONDS: WIRE_LIMITS.retryAfterSeconds,
+    CHECKPOINT_BYTES: WIRE_LIMITS.checkpointBytes,
   });
+  expect(4 * (python["PROGRESS_CHARS"] ?? Number.NaN)).toBe(WIRE_LIMITS.progressBytes);
   // A character takes 12 bytes at most where everything is escaped: two halves of six.
   const { MESSAGE_CHARS = 0, TRACEBACK_CHARS = 0, MISFITS = 0, MISFIT_CHARS = 0 } = python;
   const { TYPES = 0, NAME_CHARS = 0 } = python;

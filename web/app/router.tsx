@@ -122,6 +122,11 @@ const appBuild = createRoute({
   path: "builds/$buildId",
   component: lazyRouteComponent(() => import("../pages/app/build.tsx"), "AppBuild"),
 });
+const appSchedules = createRoute({
+  getParentRoute: () => app,
+  path: "schedules",
+  component: lazyRouteComponent(() => import("../pages/app/schedules.tsx"), "AppSchedules"),
+});
 const appPlayground = createRoute({
   getParentRoute: () => app,
   path: "playground",
@@ -223,6 +228,7 @@ const tree = root.addChildren([
         appLogs,
         appBuilds,
         appBuild,
+        appSchedules,
         appPlayground,
         appSettings,
         appSecrets,

@@ -40,6 +40,10 @@ const STATE_TONES: Readonly<Record<string, Tone>> = {
   cancelled: "neutral",
   running: "busy",
   queued: "warn",
+  // Firings of schedules
+  started: "neutral",
+  waiting: "warn",
+  skipped: "neutral",
   // Apps
   ready: "good",
   cold: "neutral",

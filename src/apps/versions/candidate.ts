@@ -1,4 +1,6 @@
 import type { FunctionSignature, Version } from "../../model/app.ts";
+import type { AppConfig } from "../../model/app-config.ts";
+import { misfits } from "../../model/arguments.ts";
 import type { InitFailure } from "../../engines/engine.ts";
 import type { OpenVersion } from "./open-version.ts";
 
@@ -79,7 +81,25 @@ function ready({ pool, version }: OpenVersion): Check {
   if (version.config.customRuntime) return { kind: "serves", isSingle: pool.fleet.isSingle };
   const functions = [...(pool.functions?.values() ?? [])];
   const setupMs = pool.fleet.ready[0]?.setupMs ?? null;
-  if (!functions.some(({ name }) => name === TAKEN_NAME)) return { kind: "ready", functions, setupMs };
-  const message = `main.py has a function "${TAKEN_NAME}", whose address is reserved for the app's runs; rename it`;
+  const message = functions.some(({ name }) => name === TAKEN_NAME)
+    ? `main.py has a function "${TAKEN_NAME}", whose address is reserved for the app's runs; rename it`
+    : scheduleFault(version.config, functions);
+  if (message === null) return { kind: "ready", functions, setupMs };
   return { kind: "failed", message, traceback: message };
+}
+
+/** Why a schedule of the configuration could call nothing; null if each can. */
+function scheduleFault(
+  { schedules = [], deployment }: AppConfig,
+  functions: readonly FunctionSignature[],
+): string | null {
+  for (const { name, functionName, input } of schedules) {
+    const signature = functions.find((known) => known.name === functionName);
+    const place = `[[schedules]] "${name}"`;
+    if (!signature) return `${place}: main.py has no function ${functionName} that can be called`;
+    const [misfit] = misfits(signature, Object.keys(input), deployment.extraParams === "ignore").details;
+    if (misfit)
+      return `${place}: its input does not fit ${functionName}(): ${misfit.field} is ${misfit.problem}`;
+  }
+  return null;
 }

@@ -1,5 +1,6 @@
 import { AppError } from "../../model/errors.ts";
 import type { App, ScalingOverrides, Version } from "../../model/app.ts";
+import { planSchedules } from "../../model/schedule-times.ts";
 import { newFleetCounts } from "../../replicas/fleet-events.ts";
 import type { Candidate } from "./candidate.ts";
 import type { AppHolder } from "../../store/nodes/app-owners.ts";
@@ -42,8 +43,8 @@ export class Switcher {
       const traffic = registry.byNumber(app.number);
       // One that was not tried may need long to start; its callers wait for that, as at any cold start.
       if (traffic && open.pool.readyCount > 0) await this.#warm(open, traffic);
-      const { id, config } = candidate.version;
-      const served = await this.#store(app, id);
+      const { config } = candidate.version;
+      const served = await this.#store(app, candidate.version);
       candidate.settle();
       const functions = open.pool.functions && [...open.pool.functions.values()];
       const version = { ...candidate.version, functions: functions ?? candidate.version.functions };
@@ -59,7 +60,7 @@ export class Switcher {
       const open = traffic.find(versionId) ?? (await this.#reopen(app, versionId, traffic));
       return await this.#inRoomOf(open, traffic, async (room) => {
         await this.#start(open, traffic, room);
-        return this.#serve(open, await this.#store(app, versionId), open.version);
+        return this.#serve(open, await this.#store(app, open.version), open.version);
       });
     });
   }
@@ -150,12 +151,13 @@ export class Switcher {
   }
 
   /** The version is what the app serves, from now on and after a restart. */
-  async #store(app: App, versionId: string): Promise<App> {
+  async #store(app: App, { id: versionId, config }: Version): Promise<App> {
     const { store, clock, holderOf } = this.#parts;
     const now = clock.now();
     const { number: appNumber } = app;
-    if (!(await store.apps.setCurrentVersion({ appNumber, versionId, now, holder: holderOf(appNumber) })))
-      throw new AppError("app_not_found");
+    const schedules = planSchedules(config.schedules ?? [], appNumber, now);
+    const current = { appNumber, versionId, schedules, now, holder: holderOf(appNumber) };
+    if (!(await store.apps.setCurrentVersion(current))) throw new AppError("app_not_found");
     return { ...app, currentVersionId: versionId, updatedAt: now };
   }
 

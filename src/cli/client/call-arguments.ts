@@ -6,13 +6,26 @@ import { parsedJson } from "./explain.ts";
 import type { Numbers, RemoteFlags, Switches, Texts } from "./task.ts";
 
 export type CallFlags = RemoteFlags &
-  Texts<"data" | "method" | "webhook" | "key"> &
-  Numbers<"linger"> &
-  Switches<"ws" | "async" | "wait" | "stream"> & { readonly header?: readonly string[] };
+  Texts<"data" | "method" | "webhook" | "key" | "priority" | "delay" | "ttl" | "timeout"> &
+  Numbers<"linger" | "maxAttempts"> &
+  Switches<"ws" | "async" | "wait" | "stream"> & {
+    readonly header?: readonly string[];
+    readonly tag?: readonly string[];
+  };
 
 type Pair = { readonly key: string; readonly json: string };
 
 const FUNCTION = /^[A-Za-z]\w*(?:\/[\w./-]+)?$/;
+
+/** What the options ask of the queue, as a query says it. */
+export function queueQuery(flags: CallFlags): [string, string][] {
+  const { priority, delay, ttl, timeout, maxAttempts, tag = [] } = flags;
+  const given = Object.entries({ priority, delay, ttl, timeout, max_attempts: maxAttempts });
+  const asked = given.flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, String(value)]],
+  );
+  return [...asked, ...tag.map((text): [string, string] => ["tag", text])];
+}
 
 /** A function's name, if the first word is one, and `key=value` pairs. */
 export function readWords(words: readonly string[]): { functionName: string; pairs: Pair[] } {

@@ -4,12 +4,12 @@ import { usage } from "../failure.ts";
 import { collect, type Definitions } from "../options.ts";
 import { type Progress, withProgress } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
+import { queueQuery, readArguments, readBody, readHeaders, readPair, readWords } from "./call-arguments.ts";
 import type { CallFlags } from "./call-arguments.ts";
 import { explain, readJson } from "./explain.ts";
 import { type Answer, textOf } from "./http.ts";
 import { printAnswer, printResponse } from "./print-answer.ts";
-import { asks, seconds, type Task } from "./task.ts";
+import { asks, count, seconds, type Task } from "./task.ts";
 
 /** Options that are for the path of a server only. */
 const OF_PATHS = ["method", "ws", "linger"] as const;
@@ -44,6 +44,19 @@ export const COMMANDS: Definitions = {
       )
       .option("--async", "print the run's id without waiting")
       .option("--wait", "with --async: wait for the result")
+      .option("--priority <word>", "with --async: low, normal, high, or seconds of head start")
+      .option(
+        "--delay <duration>",
+        "with --async: begin later; a duration, or a time such as 2027-01-31T08:00:00Z",
+      )
+      .option("--ttl <duration>", "with --async: give up if the run has not begun within this time")
+      .option("--timeout <duration>", "with --async: give up if the run has not ended within this time")
+      .option(
+        "--max-attempts <number>",
+        "with --async: how often the run may begin",
+        count("--max-attempts", 1, 100),
+      )
+      .option("--tag <text>", "with --async: a label to find the run by; can be repeated", collect)
       .option("--stream", "ask for the answer as a stream")
       .option("--webhook <url>", "forward the answer to this address")
       .option("--key <text>", "Idempotency-Key: repeating the call with the same key does not run it again");
@@ -53,6 +66,8 @@ export const COMMANDS: Definitions = {
 async function call(task: Task<CallFlags>, app: string, words: readonly string[]): Promise<void> {
   const { flags } = task;
   if (flags.wait && !flags.async) throw usage("--wait only works with --async; other calls always wait");
+  const [asked] = queueQuery(flags);
+  if (asked && !flags.async) throw usage(`--${asked[0].replace("_", "-")} only works with --async`);
   if (flags.linger !== undefined && !flags.ws) throw usage("--linger only works with --ws");
   const [path, ...rest] = words;
   if (!path?.startsWith("/")) await callFunction(task, app, words);
@@ -76,7 +91,9 @@ async function callFunction(task: Task<CallFlags>, app: string, words: readonly 
   const { functionName, pairs } = readWords(words);
   const body = await readArguments(flags.data, pairs);
   const answer = await withProgress(`${app}/${functionName}`, out.isJson, async (progress) => {
-    const given = await api.open("POST", await api.appUrl(app, functionName), {
+    const url = new URL(await api.appUrl(app, functionName));
+    for (const [name, value] of queueQuery(flags)) url.searchParams.append(name, value);
+    const given = await api.open("POST", url.href, {
       body,
       query: { async: flags.async && true, webhookEndpoint: flags.webhook },
       // For Ctrl-C: the service cancels the run when its caller disconnects.
@@ -122,9 +139,11 @@ function methodOf({ method, async: isAsync, webhook }: CallFlags, hasBody: boole
   return name;
 }
 
-function ownQuery({ async: isAsync, webhook }: CallFlags): string[] {
+function ownQuery(flags: CallFlags): string[] {
+  const { async: isAsync, webhook } = flags;
   return [
     ...(isAsync ? ["async=true"] : []),
+    ...queueQuery(flags).map(([name, value]) => `millrace_${name}=${encodeURIComponent(value)}`),
     ...(webhook === undefined ? [] : [`webhookEndpoint=${encodeURIComponent(webhook)}`]),
   ];
 }

@@ -2,16 +2,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { ACCEPTED_RUN, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
-import { CliFailure } from "../failure.ts";
+import { CliFailure, usage } from "../failure.ts";
 import type { Definitions } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
-import { firstOf } from "./api.ts";
+import { type Api, firstOf } from "./api.ts";
 import { errorOf, explain, readJson } from "./explain.ts";
 import { readMessages, textOf } from "./http.ts";
 import { asking, count, LIMIT_OPTION, oneOf } from "./task.ts";
 import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 
-type ListFlags = RemoteFlags & Texts<"status"> & Switches<"async"> & { readonly limit: number };
+type ListFlags = RemoteFlags & Texts<"status" | "tag"> & Switches<"async"> & { readonly limit: number };
+
+/** Requests in progress at a time. */
+const CANCELLED_AT_ONCE = 16;
+
+const EMPTY_TAG = "--tag is empty";
 
 const RESULT = ',"result":';
 
@@ -22,7 +27,8 @@ export const COMMANDS: Definitions = {
       .argument("[app]", "the app's name (default: all apps of the project)")
       .option(...LIMIT_OPTION)
       .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`, oneOf("--status", RUN_STATES))
-      .option("--async", "only async runs");
+      .option("--async", "only async runs")
+      .option("--tag <tag>", "only runs with that tag (of one app)");
     const showing = "show a run, and its result once it has ended";
     asking(command, "get <app> <run>", showing, getRun, `hello ${sample}`);
     const tailing = "print what a run yields, from the beginning to the end";
@@ -32,14 +38,24 @@ export const COMMANDS: Definitions = {
       count("--after", 0, 999_999_999_999_999),
       0,
     );
-    asking(command, "cancel <app> <run>", "cancel a queued or running run", cancelRun, `hello ${sample}`);
+    const cancelling = "cancel a queued or running run, or all with a tag";
+    asking(
+      command,
+      "cancel <app> [run]",
+      cancelling,
+      cancelRuns,
+      `hello ${sample}`,
+      "hello --tag nightly",
+    ).option("--tag <tag>", "cancel every run that has this tag and has not ended");
   },
 };
 
 async function listRuns({ api, flags, out }: Task<ListFlags>, app?: string): Promise<void> {
-  const { async: asyncOnly, status, limit } = flags;
+  const { async: asyncOnly, status, limit, tag } = flags;
+  if (tag !== undefined && app === undefined) throw usage("--tag needs the name of an app");
+  if (tag === "") throw usage(EMPTY_TAG);
   const path = await (app === undefined ? api.path("runs") : api.appPath(app, "/runs"));
-  const asked = { query: { status, asyncOnly }, about: { app } };
+  const asked = { query: { status, asyncOnly, tag }, about: { app } };
   out.list(await firstOf(api, RUNS, path, limit, asked), {
     RUN: ({ id }) => id,
     ...(app === undefined && {
@@ -81,7 +97,14 @@ function describe(run: RunRecord): string {
     ["took", duration(run.runtimeMs)],
     ["container", run.containerId ?? "–"],
     run.batchSize === undefined ? null : ["batch", batchText(run)],
+    run.schedule === undefined ? null : ["schedule", printable(`${run.schedule.name}  ${run.schedule.time}`)],
     run.dueAt === undefined ? null : ["begins", `${relative(run.dueAt)}  ${run.dueAt}`],
+    run.position === undefined ? null : ["position", String(run.position)],
+    run.tags === undefined ? null : ["tags", run.tags.map(printable).join(", ")],
+    run.priority === undefined ? null : ["priority", `${run.priority} s of head start`],
+    run.endBy === undefined ? null : ["ends by", `${relative(run.endBy)}  ${run.endBy}`],
+    run.progress === undefined ? null : ["progress", progressText(run.progress)],
+    run.checkpoint === undefined ? null : ["checkpoint", checkpointText(run.checkpoint)],
     ...(run.attempts ?? []).map((attempt) => [`attempt ${attempt.number}`, attemptText(attempt)] as const),
     webhookEndpoint === null
       ? null
@@ -94,6 +117,16 @@ function attemptText({ startedAt, error }: NonNullable<RunRecord["attempts"]>[nu
   return printable(`${startedAt ?? "–"}${what}`);
 }
 
+function progressText({ fraction, message, at }: NonNullable<RunRecord["progress"]>): string {
+  const share = fraction === null ? "" : `${Math.floor(fraction * 100)} %  `;
+  return printable(`${share}${message ?? ""}${message === null ? "" : "  "}${relative(at)}`);
+}
+
+function checkpointText({ at, sent, attempt }: NonNullable<RunRecord["checkpoint"]>): string {
+  const chunks = sent === 0 ? "" : `  after ${sent === 1 ? "1 chunk" : `${sent} chunks`}`;
+  return `${relative(at)}  ${at}  attempt ${attempt}${chunks}`;
+}
+
 function batchText({ batchSize: size, batchReason: reason }: RunRecord): string {
   const calls = size === 1 ? "1 call" : `${size} calls`;
   return reason === undefined ? calls : `${calls}  ${reason}`;
@@ -103,10 +136,49 @@ function calledText(run: RunRecord): string {
   return printable(`${calledName(run)}${run.async ? " (async)" : ""}`);
 }
 
-async function cancelRun({ api, out }: Task, app: string, id: string): Promise<void> {
+async function cancelRuns(task: Task<RemoteFlags & Texts<"tag">>, app: string, id?: string): Promise<void> {
+  const { api, flags, out } = task;
+  if ((id === undefined) === (flags.tag === undefined))
+    throw usage("name the run to cancel, or with --tag the label of those to cancel");
+  if (flags.tag === "") throw usage(EMPTY_TAG);
+  if (id !== undefined) {
+    const answer = await cancelRun(api, app, id);
+    out.show(answer, () => `run ${id} is cancelled.\n`);
+    return;
+  }
+  let cancelled = 0;
+  // The ones that wait first, so that they do not begin meanwhile.
+  for (const status of ["queued", "running"] as const) {
+    const query = { tag: flags.tag, status };
+    const runs = await firstOf(api, RUNS, await api.appPath(app, "/runs"), Infinity, {
+      query,
+      about: { app },
+    });
+    // A service of an earlier release ignores the parameter, and lists all runs.
+    const tagged = runs.filter(({ tags }) => tags?.includes(flags.tag ?? ""));
+    for (let at = 0; at < tagged.length; at += CANCELLED_AT_ONCE) {
+      const some = tagged.slice(at, at + CANCELLED_AT_ONCE);
+      const done = await Promise.all(some.map(async (run) => await hasCancelled(api, app, run.id)));
+      cancelled += done.filter(Boolean).length;
+    }
+  }
+  out.show({ cancelled }, () => `${cancelled} ${cancelled === 1 ? "run is" : "runs are"} cancelled.\n`);
+}
+
+/** False for a run that has ended meanwhile. */
+async function hasCancelled(api: Api, app: string, id: string): Promise<boolean> {
+  try {
+    await cancelRun(api, app, id);
+    return true;
+  } catch (error) {
+    if (error instanceof CliFailure && error.detail.code === "run_finished") return false;
+    throw error;
+  }
+}
+
+async function cancelRun(api: Api, app: string, id: string) {
   const url = await api.appUrl(app, `runs/${encodeURIComponent(id)}/cancel`);
-  const answer = await api.ask(ACCEPTED_RUN, "POST", url, { about: { app } });
-  out.show(answer, () => `run ${id} is cancelled.\n`);
+  return await api.ask(ACCEPTED_RUN, "POST", url, { about: { app } });
 }
 
 const MAX_GAP_MS = 5_000;
@@ -149,6 +221,7 @@ async function readOn(
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);
       // The service gives up on this answer; the next one says why, if the reason lasts.
       if (event === "error" && errorOf(data).request_id === answer.headers["x-request-id"]) return null;
+      if (event === "progress" && number === null) continue;
       if (event === "truncated") out.warn("some of what the run yielded is not stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, answerText(data));
       position.after = number ?? position.after;

@@ -21,7 +21,9 @@ export const RETRY_KEYS: AppKeys<RetryConfig> = {
   backoff: key("retry.backoff", null, decimal(1, 10), 2).describe(
     "By how much each wait is longer than the one before.",
   ),
-  maxDelaySeconds: key("retry.max_delay", null, duration("0s", "24h"), "1h").describe("The longest wait."),
+  maxDelaySeconds: key("retry.max_delay", null, duration("0s", "24h"), "1h").describe(
+    "The longest wait, before jitter.",
+  ),
   jitter: key("retry.jitter", null, decimal(0, 1), 0.1).describe(
     "The part of each wait that is left to chance, so that runs that failed together do not come back together.",
   ),

@@ -40,7 +40,8 @@ export type Guest = {
   uses(blob: string): boolean;
 };
 
-const HANDSHAKE_MS = 5_000;
+/** Long, for agents on busy machines: a connection that is given up costs its replica, and strangers make room when there are many. */
+const HANDSHAKE_MS = 20_000;
 /** Connections whose handshake is not over. */
 const MAX_STRANGERS = 256;
 /** Handshakes of one address, 1.5 ms each. Generous: all pods may be behind one address. Valid tickets do not count. */

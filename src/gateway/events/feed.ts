@@ -1,10 +1,11 @@
 import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
-import type { Clock, Timer } from "../../kit/clock.ts";
+import { type Clock, pause, type Timer } from "../../kit/clock.ts";
 import type { TimeSlicer, Work } from "../../kit/event-loop.ts";
-import { isFinal, type Run } from "../../model/run.ts";
+import { isFinal, type Progress, type Run } from "../../model/run.ts";
+import type { LiveRun } from "../../runs/live-run.ts";
 import { SseBuffer, type SseMode } from "../../runs/sse.ts";
 import type { NumberedChunk } from "../../runs/transcript-parts.ts";
-import { runRecord } from "../../shapes/runs.ts";
+import { progressRecord, runRecord } from "../../shapes/runs.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
 
 /** The number of the `end` event of a run with more chunks than are stored: larger than any chunk's. */
@@ -34,6 +35,8 @@ function isCounted({ run, isKept }: EndedRun): boolean {
 export type FeedReader = {
   /** The number of the last event it has. */
   after: number;
+  /** The number of the last report of progress that it has. */
+  progressNumber: number;
   /** Sends a piece; false if the reader is full until `Feed.resume`. */
   send(piece: Piece): boolean;
   /** Sends the last piece; broken off if it does not contain the run's end. */
@@ -85,6 +88,9 @@ class Place {
   }
 }
 
+/** Between two reports of progress that readers get. */
+const PROGRESS_MS = 250;
+
 const NOTHING = new Piece(Buffer.alloc(0));
 const HEARTBEAT = new Piece(Buffer.from(": \n\n"));
 
@@ -104,12 +110,16 @@ export class Feed implements Work {
   readonly #left = new AbortController();
   #known: FedRun | null;
   #ended: Promise<FedEnd> | null = null;
+  /** The newest report of progress; each has a number, from 1. */
+  #progress: { readonly piece: Piece; readonly number: number } | null = null;
+  #watched: LiveRun | null = null;
   #looking: Promise<void> | null = null;
 
   constructor(first: KnownRun, parts: FeedParts) {
     this.#parts = parts;
     // Arguments and results may be large and are not needed here.
     this.#known = { ...first, payload: null, isSeen: false };
+    this.#watch(first.live);
   }
 
   get size(): number {
@@ -150,7 +160,7 @@ export class Feed implements Work {
     try {
       if (idle) {
         place.idle.delete(idle);
-        if (idle.send(HEARTBEAT)) place.readers.add(idle);
+        if (idle.send(this.#noteFor(idle))) place.readers.add(idle);
         else this.#readers.set(idle, null);
       } else if (reader && place.next) this.#serve(place, place.next, reader);
     } catch (error) {
@@ -174,9 +184,44 @@ export class Feed implements Work {
       this.#places.set(after, place);
       void this.#fill(place);
     }
-    place.readers.add(reader);
+    const isBehind = this.#progress !== null && reader.progressNumber < this.#progress.number;
+    (isBehind ? place.idle : place.readers).add(reader);
     this.#readers.set(reader, place);
-    if (place.next) this.#wake(place);
+    if (place.next || isBehind) this.#wake(place);
+  }
+
+  /** What a reader gets that waits: progress that it does not have, or a sign of life. */
+  #noteFor(reader: FeedReader): Piece {
+    const progress = this.#progress;
+    if (!progress || reader.progressNumber >= progress.number) return HEARTBEAT;
+    reader.progressNumber = progress.number;
+    return progress.piece;
+  }
+
+  /** Shows the progress of a run to those who wait for its events. */
+  #watch(live: LiveRun | null): void {
+    if (!live || live === this.#watched) return;
+    this.#watched = live;
+    void this.#showProgress(live);
+  }
+
+  async #showProgress(live: LiveRun): Promise<void> {
+    const { signal } = this.#left;
+    const progress = live.keepProgress();
+    let shown: Progress | null = null;
+    for (;;) {
+      const { latest } = progress;
+      if (signal.aborted || this.#known?.live !== live) return;
+      if (latest && latest !== shown) {
+        shown = latest;
+        const text = new SseBuffer(this.#parts.sse);
+        text.addEvent("progress", JSON.stringify(progressRecord(latest)));
+        this.#progress = { piece: new Piece(text.take()), number: (this.#progress?.number ?? 0) + 1 };
+        for (const place of this.#places.values()) this.#interrupt(place);
+        // Of those that come meanwhile the newest counts.
+        await pause(this.#parts.clock, PROGRESS_MS, signal);
+      } else await progress.next(signal);
+    }
   }
 
   #wake(place: Place): void {
@@ -187,6 +232,11 @@ export class Feed implements Work {
   /** No event has followed for a while. */
   #onSilence(place: Place): void {
     place.heartbeat.restart();
+    this.#interrupt(place);
+  }
+
+  /** The readers there get something before they wait on. */
+  #interrupt(place: Place): void {
     for (const reader of place.readers) place.idle.add(reader);
     place.readers.clear();
     if (place.idle.size > 0) this.#wake(place);
@@ -257,6 +307,7 @@ export class Feed implements Work {
     const isSeen = known.live !== null && next !== null && isEndOf(known.run, next.run);
     const { transcript } = isSeen ? known : (next ?? known);
     this.#known = next && { ...next, payload: null, transcript, isSeen };
+    this.#watch(next?.live ?? null);
   }
 
   #textOf(after: number, chunks: readonly NumberedChunk[]): { readonly piece: Piece; readonly to: number } {

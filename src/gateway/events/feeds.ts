@@ -118,6 +118,7 @@ function tooMany(what: "run" | "project", limit: number): AppError {
 /** The events of a run on one connection. */
 class EventsAnswer implements FeedReader {
   after: number;
+  progressNumber = 0;
   readonly #exchange: Exchange;
   readonly #feed: Feed;
   readonly #stream: EventStream;

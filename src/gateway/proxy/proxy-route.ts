@@ -10,8 +10,9 @@ import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts"
 import { storedRequest } from "../../runs/ended-run.ts";
 import { answerAccepted, appPath, type AppRequest } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
-import { readWebhook, type StarterParts } from "../start-run.ts";
+import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";
+import { SERVER_PREFIX } from "../wishes.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
 import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
 import type { BodySource } from "../../replicas/call.ts";
@@ -105,7 +106,10 @@ export class ProxyHandler {
   async #submit(call: ServerCall, body: Buffer): Promise<void> {
     const head = this.#headOf(call, { isStored: true, passExpect: false });
     const http = storedRequest(head, body, call.live.version.config.limits);
-    await this.#parts.submitter.submit(serverRun(call, http));
+    const { url = "" } = call.exchange.request;
+    const query = url.slice(url.indexOf("?") + 1);
+    const terms = readTerms(query, SERVER_PREFIX, call.head, this.#parts.steadyClock);
+    await this.#parts.submitter.submit({ ...serverRun(call, http), terms });
     answerAccepted(call, this.#parts.publicApiUrl, call.exchange.id);
   }
 

@@ -41,7 +41,7 @@ export const METRICS = {
   ),
   millrace_async_queued: gauge(
     OF_APP,
-    "Accepted async runs that wait in the database; counted up to 100,000.",
+    "Accepted async runs that wait in the database, without those that wait for the time of their next attempt; counted up to 100,000.",
   ),
   millrace_async_oldest_seconds: gauge(OF_APP, "How long the oldest of those has waited; 0 when none waits."),
   millrace_replicas: gauge([...OF_APP, "state"], "Replicas: starting, ready or draining."),

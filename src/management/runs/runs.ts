@@ -2,6 +2,8 @@ import { z } from "zod";
 import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { RUN_STATES } from "../../model/run.ts";
+import { MAX_TAG_CHARS } from "../../model/terms.ts";
+import { readDetails } from "../../runs/run-details.ts";
 import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
 import { isLongPage, type RunFilter } from "../../store/runs/run-pages.ts";
 import { findApp, ID_TOKEN, pageSize, TIME, tokenOf } from "../api/inputs.ts";
@@ -22,6 +24,7 @@ const LIST = z.object({
   pageSize: pageSize(50, 1000),
   nextToken: ID_TOKEN.optional(),
 });
+const APP_LIST = LIST.extend({ tag: z.string().min(1).max(MAX_TAG_CHARS).optional() });
 const PROJECT_LIST = LIST.extend({
   app_id: z.string().max(200).optional(),
   // Over many apps a page is merged from all of them.
@@ -29,7 +32,7 @@ const PROJECT_LIST = LIST.extend({
 });
 
 export function runOperations({ store }: Pick<ManagementParts, "store">): Operation[] {
-  const listOf = async (app: App, query: z.output<typeof LIST>) => {
+  const listOf = async (app: App, query: z.output<typeof APP_LIST>) => {
     const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
     return { items: runs.map((run) => runRecord(run, app)), nextToken: tokenOf(next) };
   };
@@ -60,7 +63,7 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
       id: "listRuns",
       summary: "List an app's runs, newest first",
       access: "run",
-      query: LIST,
+      query: APP_LIST,
       isHeavy: (query) => isLongPage(filterOf(query)),
       response: RUNS,
       errors: ["app_not_found"],
@@ -76,14 +79,13 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
         const app = await findApp(store, params);
         const run = await store.runs.find({ appNumber: app.number, id: params.run_id.toLowerCase() });
         if (!run) throw new AppError("run_not_found");
-        const failed = run.attempt > 1 ? await store.claims.attempts(run) : [];
-        return { item: runRecord(run, app, failed) };
+        return { item: runRecord(run, app, await readDetails(store, run)) };
       },
     }),
   ];
 }
 
-function filterOf(query: z.output<typeof LIST>): RunFilter {
+function filterOf(query: z.output<typeof APP_LIST>): RunFilter {
   const { asyncOnly, mode, status: state, functionName, from: fromMs, to: toMs, nextToken: before } = query;
   return {
     limit: query.pageSize,
@@ -91,6 +93,7 @@ function filterOf(query: z.output<typeof LIST>): RunFilter {
     syncOnly: mode === "sync",
     ...(state && { state }),
     ...(functionName && { functionName }),
+    ...(query.tag && { tag: query.tag }),
     ...(fromMs !== undefined && { fromMs }),
     ...(toMs !== undefined && { toMs }),
     ...(before && { before }),

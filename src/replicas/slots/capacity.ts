@@ -21,7 +21,8 @@ export type SlotCall = {
   farewell(): void;
   /** Monotonic milliseconds. */
   enqueuedAt: number;
-  readonly handedAt: number;
+  /** 0 while it has not been handed over. */
+  handedAt: number;
   /** The ready clock when the call began to wait. */
   readyMsAtStart: number;
   /** How long no replica was ready during the wait. */

@@ -306,6 +306,8 @@ export class Slots<C extends SlotCall> {
       call.batch = null;
       if (call.hasEnded) continue;
       call.holder = null;
+      // One that has to run alone has begun before.
+      if (!call.isAlone) call.handedAt = 0;
       if (this.isClosing || (this.#isDraining && call.lane === "backlog")) call.end(DRAINING);
       else waiting.push(call);
     }

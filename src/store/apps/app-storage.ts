@@ -24,7 +24,7 @@ export const STEP_RUNS = 2_000;
 export const appStorage = {
   /** Every app, including deleted ones of which something is still stored. */
   list: heavyRead(async ({ sql, db }): Promise<StoredApp[]> => {
-    const exist = ["runs", "payloads", "transcripts", "builds"].map(
+    const exist = ["runs", "payloads", "transcripts", "checkpoints", "builds"].map(
       (table) => sql`exists (select 1 from ${sql.table(table)} as t where t.app_number = a.number)`,
     );
     // Postgres returns a sum of bigints as text.

@@ -6,13 +6,21 @@ import { isNoted } from "../nodes/changes.ts";
 import { read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, firstOf } from "../queries.ts";
 import { isQueued } from "../runs/run-columns.ts";
+import { type PlannedSchedule, removeSchedulesOf, replaceSchedules } from "../schedules/schedules.ts";
 
 type AppKey = { readonly projectId: string; readonly name: string };
 
 /** A change that only the app's owner may make. The holder is null if there is only one service. */
 type HeldChange = Readonly<{ appNumber: number; now: number; holder?: AppHolder | null }>;
 
-type NewCurrent = HeldChange & { readonly versionId: string };
+type NewCurrent = HeldChange & {
+  readonly versionId: string;
+  /** Those of its configuration. */
+  readonly schedules?: readonly PlannedSchedule[];
+};
+
+/** Delayed runs of a deleted app that are made due. */
+const ORPHANS = 100;
 
 /** Apps that are not deleted. A deleted one keeps its number, and its name is free again. */
 export const apps = {
@@ -61,7 +69,7 @@ export const apps = {
 
   /** Makes a version of the app the one that takes new calls. False if the app has no such version. */
   setCurrentVersion: write(async (session, input: NewCurrent): Promise<boolean> => {
-    const { appNumber, now, holder = null } = input;
+    const { appNumber, now, holder = null, schedules = [] } = input;
     await requireApp(session, appNumber, holder);
     const id = uuidBytes(input.versionId);
     const { db } = session;
@@ -71,7 +79,9 @@ export const apps = {
       .set({ currentVersionId: id, updatedAt: now })
       .where(all({ number: appNumber, deletedAt: null }))
       .where((eb) => eb.exists(version));
-    return await isNoted(session, update, "app", appNumber);
+    if (!(await isNoted(session, update, "app", appNumber))) return false;
+    await replaceSchedules(session, appNumber, schedules, now);
+    return true;
   }),
 
   /** False if there is no such app, or if it is deleted already. */
@@ -80,9 +90,25 @@ export const apps = {
     const deletion = session.db.updateTable("apps").set({ deletedAt: now, updatedAt: now });
     const living = all({ number: appNumber, deletedAt: null });
     if (!(await isNoted(session, deletion.where(living), "app", appNumber))) return false;
-    // Its delayed runs end with the others that wait, not when their time comes.
-    const queued = session.db.updateTable("runs").set({ dueAt: null }).where("appNumber", "=", appNumber);
-    await queued.where(isQueued(session)).where("dueAt", "is not", null).execute();
+    // Delayed runs end with the others that wait, newest first: the last ones to end keep the app in the backlog. A few
+    // are enough, and to delete an app takes the same time however many it has.
+    const { db } = session;
+    const delayed = db
+      .selectFrom("runs")
+      .select("id")
+      .where("appNumber", "=", appNumber)
+      .where(isQueued(session))
+      .where("dueAt", "is not", null)
+      .orderBy("id")
+      .limit(ORPHANS);
+    await db
+      .updateTable("runs")
+      .set({ dueAt: null })
+      .where("appNumber", "=", appNumber)
+      .where("id", "in", delayed)
+      .where(isQueued(session))
+      .execute();
+    await removeSchedulesOf(session, appNumber);
     return true;
   }),
 };

@@ -21,9 +21,9 @@ export const READ_LIMITS = {
 type ReadKind = keyof typeof READ_LIMITS;
 
 const READ_KINDS: Readonly<Record<Exclude<ReadKind, "places" | "rest">, readonly string[]>> = {
-  runs: ["deliveries", "keys", "payloads", "runs", "transcripts"],
+  runs: ["checkpoints", "deliveries", "keys", "payloads", "runs", "transcripts"],
   lines: ["auditEntries", "buildLines", "builds", "logs"],
-  own: ["claims", "nodes", "retention", "runBlobs"],
+  own: ["claims", "firings", "nodes", "retention", "runBlobs"],
 };
 
 const BY_GROUP = inverted(READ_KINDS);
@@ -46,6 +46,8 @@ const OWN = new Set([
 /** Which connections a read uses. */
 export function readKind(name: string): ReadKind {
   if (name === "appOwners.find" || name === "apps.findHosted") return "places";
+  // Callers who ask for a run wait for it.
+  if (name === "claims.attempts" || name === "claims.position") return "runs";
   if (OWN.has(name)) return "own";
   return BY_GROUP.get(name.slice(0, name.indexOf("."))) ?? "rest";
 }
@@ -79,7 +81,15 @@ const WRITE_KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string
   lease: ["nodes.renew"],
   accept: ["runs.accept", "runs.prove", "runs.refuse"],
   keyed: ["runs.acceptKeyed"],
-  claim: ["appOwners.handOver", "appOwners.take", "claims.claim", "claims.makeDue", "claims.setAsync"],
+  claim: [
+    "appOwners.handOver",
+    "appOwners.take",
+    "claims.claim",
+    "claims.makeDue",
+    "claims.setAsync",
+    "firings.fire",
+    "firings.start",
+  ],
   end: ["claims.finish", "claims.release", "claims.held", "claims.recover", "runs.insertFinished"],
   keep: [
     "accounts.touchLastUsed",
@@ -87,10 +97,13 @@ const WRITE_KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string
     "buildLines.append",
     "builds.prune",
     "changes.prune",
+    "checkpoints.write",
     "deliveries.claimDue",
     "deliveries.held",
     "deliveries.postpone",
     "deliveries.recordAttempt",
+    "firings.end",
+    "firings.prune",
     "keys.forget",
     "logs.expire",
     "logs.insert",

@@ -5,6 +5,8 @@ import { endRun, type Payload, type Run, type RunFate, type RunKey } from "../..
 import { type ColumnBatch, packColumns } from "../column-batch.ts";
 import { type PackedPayloads, packPayloads, payloadRows } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
+import { placeOf } from "../../model/terms.ts";
+import { type PackedTerms, packTerms, termRows } from "./terms.ts";
 
 /** The run that has an idempotency key. */
 type KeyedRun = { readonly runId: string; readonly fingerprint: Uint8Array };
@@ -35,7 +37,11 @@ function findKey(db: Session["db"], { appNumber, keyHash }: IdempotencyKey) {
 /** An accepted run; its owner is null if it is queued, so that any node may claim it. */
 export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
 
-type PackedAccepts = { readonly runs: ColumnBatch; readonly payloads: PackedPayloads };
+type PackedAccepts = {
+  readonly runs: ColumnBatch;
+  readonly payloads: PackedPayloads;
+  readonly terms?: PackedTerms;
+};
 
 const RECORD = recordSources<AcceptedRun>();
 const SOURCES = {
@@ -43,15 +49,24 @@ const SOURCES = {
   texts: { ...RECORD.texts, owner: ({ owner }: AcceptedRun) => owner },
   uuids: RECORD.uuids,
 };
+/** For batches in which a run has terms. */
+const SOURCES_WITH_PLACE = { ...SOURCES, blobs: { place: ({ run }: AcceptedRun) => placeOf(run) } };
 
 /** Accepted runs as columns. */
 export function packAccepted(accepted: readonly AcceptedRun[]): PackedAccepts {
-  return { runs: packColumns(accepted, SOURCES), payloads: packPayloads(accepted) };
+  const runs = accepted.map(({ run }) => run);
+  const special = runs.filter(({ terms }) => terms !== null);
+  const sources = special.length > 0 ? SOURCES_WITH_PLACE : SOURCES;
+  return {
+    runs: packColumns(accepted, sources),
+    payloads: packPayloads(accepted),
+    ...(special.length > 0 && { terms: packTerms(special) }),
+  };
 }
 
 /** The rows of accepted runs. */
-export function acceptedRows({ runs, payloads }: PackedAccepts): ColumnInsert[] {
-  return [{ table: "runs", batch: runs }, ...payloadRows(payloads)];
+export function acceptedRows({ runs, payloads, terms }: PackedAccepts): ColumnInsert[] {
+  return [{ table: "runs", batch: runs }, ...payloadRows(payloads), ...(terms ? termRows(terms) : [])];
 }
 
 /** The end of a refused run, whose record is stored so that the run itself can never be. */

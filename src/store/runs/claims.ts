@@ -1,14 +1,23 @@
 import { all, appsFound, doNothing, firstOf, isDone, storedKey } from "../queries.ts";
-import { uuidText } from "../../kit/ids.ts";
-import { isFileRun, type Payload, type Run, type RunAttempt, type RunKey } from "../../model/run.ts";
+import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import { storable } from "../column-batch.ts";
+import {
+  type Checkpoint,
+  isFileRun,
+  type Payload,
+  type Run,
+  type RunAttempt,
+  type RunKey,
+} from "../../model/run.ts";
 import { type AppHolder, holdsApp } from "../nodes/app-owners.ts";
+import { resume } from "./checkpoints.ts";
 import { PENDING } from "./deliveries.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
 import { isExpired } from "../nodes/nodes.ts";
 import { packedWrite, read, type Session, write } from "../operation.ts";
 import { nameBlob, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
 import { addUsage, removeRows } from "./removal.ts";
-import { codeAfter, codeBefore, isDue, isInState } from "./run-columns.ts";
+import { codeAfter, codeBefore, isDue, isInState, placeInQueue } from "./run-columns.ts";
 import { RUN_COLUMNS, runFromRow, STATE_CODES } from "./run-columns.ts";
 
 /** Later writes of the claimer carry the fence. */
@@ -16,8 +25,12 @@ export type ClaimedRun = {
   readonly run: Run;
   readonly fence: number;
   readonly payload: Payload;
-  /** Its stored chunks, if a caller waited for it: such a run is not executed again. */
+  /** Its stored chunks, if it continues after them; or if a caller waited for it: such a run is not executed again. */
   readonly storedEvents: number;
+  /** Their bytes. */
+  readonly storedBytes: number;
+  /** That of an earlier attempt, after which this one continues. */
+  readonly checkpoint: Checkpoint | null;
 };
 
 /** The claimed runs, and whether there are more. `isRefused`: none was claimed, because another node owns the app. */
@@ -63,6 +76,9 @@ export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "atte
 /** Without a number, of all apps. */
 type HeldQuery = { readonly owner: string; readonly appNumber: number | null };
 
+/** How many runs are counted to tell a run's position. */
+const EXACT_POSITIONS = 1_000;
+
 type DueQuery = { readonly now: number; readonly limit: number };
 
 type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt" | "dueAt" | "failed"> & {
@@ -71,7 +87,7 @@ type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt" | "dueAt" | "
 
 /** Async runs, queued or running. A running one has an owner and the fence of its claim; later claims void its writes. */
 export const claims = {
-  /** Claims the oldest queued runs of an app for the owner; they are running from now on. */
+  /** Claims the first queued runs of an app for the owner; they are running from now on. */
   claim: write(async (session, query: ClaimQuery): Promise<Claimed> => {
     const { appNumber, owner, holder } = query;
     if (holder && !(await holdsApp(session, appNumber, holder)))
@@ -94,21 +110,41 @@ export const claims = {
       .select(CLAIM_COLUMNS)
       .where("runs.appNumber", "=", appNumber)
       .where("runs.id", "in", ids)
-      .orderBy("runs.id")
+      .orderBy(placeInQueue(session))
       .execute();
     const again = rows.filter(({ fence }) => fence > 1);
-    // Each attempt numbers its events from 1, and an earlier attempt's events would be in the way.
     const executed = again.filter(({ isAsync }) => isAsync === 1);
-    await addUsage(session, { bytes: -(await removeRows(session, "transcripts", executed)).bytes });
-    const interrupted = again.filter(({ isAsync }) => isAsync === 0).map(({ id }) => id);
-    const events = await lastEvents(session, appNumber, interrupted);
-    const runs = rows.map((row) => ({
-      run: runFromRow(row),
-      fence: row.fence,
-      payload: payloadFromRow(row),
-      storedEvents: events.get(uuidText(row.id)) ?? 0,
-    }));
-    return { runs, hasMore, isRefused: false };
+    const executedIds = executed.map(({ id }) => id);
+    const { checkpoints, beyond } = await resume(session, query, executedIds);
+    await putBack(session, appNumber, beyond);
+    const left = new Set(beyond.map(uuidText));
+    const kept = again.filter(({ id, isAsync }) => isAsync === 0 || checkpoints.has(uuidText(id)));
+    const keptIds = kept.map(({ id }) => id);
+    const events = await storedEvents(session, appNumber, keptIds);
+    // An earlier release, which may go on beside this one, has begun the run anew and removed what a checkpoint counts.
+    const isResumed = (id: string): boolean =>
+      (checkpoints.get(id)?.sent ?? Number.POSITIVE_INFINITY) <= (events.get(id)?.last ?? 0);
+    // Without a checkpoint, an attempt numbers its events from 1, and an earlier attempt's events would be in the way.
+    const anew = executed.filter(({ id }) => !isResumed(uuidText(id)) && !left.has(uuidText(id)));
+    const parts = await removeRows(session, "transcripts", anew);
+    const notes = await removeRows(session, "checkpoints", anew);
+    await addUsage(session, { bytes: -(parts.bytes + notes.bytes) });
+    const claimed = rows.filter(({ id }) => !left.has(uuidText(id)));
+    const runs = claimed.map((row) => {
+      const id = uuidText(row.id);
+      const isKept = row.isAsync === 0 || isResumed(id);
+      const { last: storedEvents = 0, bytes: storedBytes = 0 } = (isKept && events.get(id)) || {};
+      const checkpoint = (isKept && checkpoints.get(id)) || null;
+      return {
+        run: runFromRow(row),
+        fence: row.fence,
+        payload: payloadFromRow(row),
+        storedEvents,
+        storedBytes,
+        checkpoint,
+      };
+    });
+    return { runs, hasMore: hasMore || beyond.length > 0, isRefused: false };
   }),
 
   /** The apps that have queued runs that may begin. */
@@ -149,14 +185,14 @@ export const claims = {
         .updateTable("runs")
         .set((eb) => ({ ...queued, interruptions: eb("interruptions", "+", added) }));
       if (!(await isDone(update.where(all(held)))) || !failed) continue;
-      const row = { ...storedKey(key), ...failed };
+      const row = { ...storedKey(key), ...failed, errorMessage: storable(failed.errorMessage) };
       await db.insertInto("attempts").values(row).onConflict(doNothing).execute();
     }
   }),
 
   /** When the next queued run may begin that may not yet; null if there is none. */
-  nextDueAt: read(async ({ db }): Promise<number | null> => {
-    const delayed = db.selectFrom("runs").select("dueAt").where("state", "=", STATE_CODES.queued);
+  nextDueAt: read(async (session): Promise<number | null> => {
+    const delayed = session.db.selectFrom("runs").select("dueAt").where(isInState(session, "queued"));
     const next = delayed.where("dueAt", "is not", null).orderBy("dueAt").limit(1);
     return (await firstOf(next))?.dueAt ?? null;
   }),
@@ -172,6 +208,35 @@ export const claims = {
       ) returning app_number
     `.execute(db);
     return [...new Set(rows.map(({ appNumber }) => appNumber))];
+  }),
+
+  /**
+   * Where a queued run stands among those of its app that may begin, from 1: counted up to `EXACT_POSITIONS`, beyond that
+   * estimated from how close together the first ones are. Null if it does not wait for its turn.
+   */
+  position: read(async (session, { appNumber, id }: RunKey): Promise<number | null> => {
+    const { sql, db } = session;
+    const place = placeInQueue(session);
+    const key = uuidBytes(id);
+    const { rows } = await sql<{ own: Uint8Array; before: number; first: Uint8Array; last: Uint8Array }>`
+      with own as (
+        select ${place} as place from runs where app_number = ${appNumber} and id = ${key} and ${isDue(session)}
+      ), ahead as (
+        select ${place} as place from runs
+        where runs.app_number = ${appNumber} and ${isDue(session)} and ${place} < (select place from own)
+        order by ${place} limit ${EXACT_POSITIONS}
+      )
+      select own.place as own, (select count(*) from ahead) as before,
+        (select place from ahead order by place limit 1) as first,
+        (select place from ahead order by place desc limit 1) as last
+      from own
+    `.execute(db);
+    const [found] = rows;
+    if (!found) return null;
+    const { before } = found;
+    if (before < EXACT_POSITIONS) return before + 1;
+    const [own, first, last] = [found.own, found.first, found.last].map(timeIn) as [number, number, number];
+    return Math.round(EXACT_POSITIONS * Math.max(1, (own - first) / Math.max(1, last - first)));
   }),
 
   /** The attempts of a run that have failed, the first one first. */
@@ -232,17 +297,32 @@ export const claims = {
   endQueued: packedWrite(packQueuedEnd, endQueued),
 };
 
-/** The number of the last stored chunk of each run. */
-async function lastEvents({ sql, db }: Session, appNumber: number, ids: readonly Uint8Array[]) {
-  if (ids.length === 0) return new Map<string, number>();
-  const { rows } = await sql<{ id: Uint8Array; last: number }>`
-    select id, max(first_event + event_count - 1) as last from transcripts
-    where app_number = ${appNumber} and id in (${sql.join(ids)}) group by id
+type StoredEvents = { readonly last: number; readonly bytes: number };
+
+/** The number of the last stored chunk of each run, and the bytes of all of them. */
+async function storedEvents({ sql, db }: Session, appNumber: number, ids: readonly Uint8Array[]) {
+  if (ids.length === 0) return new Map<string, StoredEvents>();
+  // Postgres returns a sum of bigints as text.
+  const { rows } = await sql<StoredEvents & { id: Uint8Array }>`
+    select id, max(first_event + event_count - 1) as last, cast(sum(length(bytes)) as bigint) as bytes
+    from transcripts where app_number = ${appNumber} and id in (${sql.join(ids)}) group by id
   `.execute(db);
-  return new Map(rows.map(({ id, last }) => [uuidText(id), last]));
+  return new Map(rows.map(({ id, last, bytes }) => [uuidText(id), { last, bytes }]));
 }
 
-/** The ids of the oldest queued runs, as many as fit. Postgres locks them. */
+/** Runs that were claimed just now wait again. */
+async function putBack({ db }: Session, appNumber: number, ids: readonly Uint8Array[]): Promise<void> {
+  if (ids.length === 0) return;
+  await db
+    .updateTable("runs")
+    .set({ state: codeAfter("release"), owner: null })
+    .where("appNumber", "=", appNumber)
+    .where("id", "in", ids)
+    .where("state", "=", codeBefore("release"))
+    .execute();
+}
+
+/** The ids of the first queued runs, as many as fit. Postgres locks them. */
 async function pickQueued(session: Session, query: ClaimQuery) {
   const { sql, db } = session;
   // One more than wanted, to see whether there are more.
@@ -250,7 +330,7 @@ async function pickQueued(session: Session, query: ClaimQuery) {
     select runs.id, coalesce(payloads.input_bytes, length(payloads.input)) as size
     from runs left join payloads on payloads.app_number = runs.app_number and payloads.id = runs.id
     where runs.app_number = ${query.appNumber} and ${isDue(session)}
-    order by runs.id limit ${query.limit + 1} ${session.skipLocked("runs")}
+    order by ${placeInQueue(session)} limit ${query.limit + 1} ${session.skipLocked("runs")}
   `.execute(db);
   let bytes = 0;
   const count = rows.findIndex(({ size }, i) => {
@@ -258,4 +338,9 @@ async function pickQueued(session: Session, query: ClaimQuery) {
     return i === query.limit || (i > 0 && bytes > query.maxBytes);
   });
   return { ids: rows.slice(0, count < 0 ? rows.length : count).map(({ id }) => id), hasMore: count >= 0 };
+}
+
+/** The milliseconds that a place or an id begins with. */
+function timeIn(place: Uint8Array): number {
+  return Buffer.from(place).readUIntBE(0, 6);
 }

@@ -36,7 +36,7 @@ export type FinishedClaim = FinalRun & { readonly fence: number; readonly owner:
 type QueuedEnd = RunKey & Pick<FinalRun, "run" | "result"> & { readonly delivery?: NewDelivery | null };
 
 /** Rows that only some runs of a batch have. */
-type Sparse = { readonly batch: ColumnBatch; readonly indexes: readonly number[] };
+export type Sparse = { readonly batch: ColumnBatch; readonly indexes: readonly number[] };
 
 type PackedFinals = {
   readonly runs: ColumnBatch;
@@ -133,7 +133,7 @@ function keyOf({ appNumber, id }: Run): RunKey {
 }
 
 /** Packs the rows that there are, with the index of each. */
-function packSparse<Row>(all: readonly (Row | null)[], pack: (rows: readonly Row[]) => ColumnBatch) {
+export function packSparse<Row>(all: readonly (Row | null)[], pack: (rows: readonly Row[]) => ColumnBatch) {
   const rows = all.filter((row) => row !== null);
   const indexes = all.flatMap((row, index) => (row === null ? [] : index));
   return rows.length === 0 ? null : { batch: pack(rows), indexes };

@@ -2,7 +2,7 @@ import { read, type Session } from "../operation.ts";
 import { chunks, type StoredKey } from "../queries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
 
-/** Stored records, and the bytes of inputs, results and transcripts. */
+/** Stored records, and the bytes of inputs, results, transcripts and checkpoints. */
 type Usage = { readonly runs: number; readonly bytes: number };
 
 /** Counts what a write adds, or with negative numbers what it removes: the last step of its transaction. */
@@ -28,21 +28,25 @@ export const readUsage = read(async ({ sql, db }): Promise<Usage> => {
 });
 
 /** The tables whose key begins with an app's number and a run's id. */
-export type KeyedTable = "runs" | "payloads" | "transcripts";
+export type KeyedTable = "runs" | "payloads" | "transcripts" | "checkpoints";
 
 /** The stored bytes of a row that count, as SQL. */
 export const ROW_SIZES: Readonly<Record<KeyedTable, string>> = {
   runs: "0",
   payloads: PAYLOAD_SIZE,
   transcripts: "length(bytes)",
+  checkpoints: "coalesce(length(value), 0)",
 };
 
 // Returned amounts are counted as the operation's last step: Postgres locks the row of `usage` from then on.
 
-/** Removes the inputs, results and transcripts of runs. */
+const CONTENTS = ["payloads", "transcripts", "checkpoints"] as const;
+
+/** Removes the inputs, results, transcripts and checkpoints of runs. */
 export async function removeContents(session: Session, keys: readonly StoredKey[]): Promise<Usage> {
-  const { bytes } = await removeRows(session, "payloads", keys);
-  return { runs: 0, bytes: bytes + (await removeRows(session, "transcripts", keys)).bytes };
+  let bytes = 0;
+  for (const table of CONTENTS) bytes += (await removeRows(session, table, keys)).bytes;
+  return { runs: 0, bytes };
 }
 
 /** Removes runs with everything that is stored of them. */
@@ -50,13 +54,24 @@ export async function removeRecords(session: Session, keys: readonly StoredKey[]
   const { bytes } = await removeContents(session, keys);
   for (const [appNumber, group] of Map.groupBy(keys, (key) => key.appNumber))
     for (const ids of chunks(group.map(({ id }) => id)))
-      await session.db
-        .deleteFrom("attempts")
-        .where("appNumber", "=", appNumber)
-        .where("id", "in", ids)
-        .execute();
+      for (const table of ["attempts", "runTags", "runLimits"] as const)
+        await session.db
+          .deleteFrom(table)
+          .where("appNumber", "=", appNumber)
+          .where("id", "in", ids)
+          .execute();
+  await removeFirings(session, keys);
   await removeDeliveries(session, keys);
   return { runs: (await removeRows(session, "runs", keys)).rows, bytes };
+}
+
+/** Removes what says that schedules have started these runs. */
+async function removeFirings({ db }: Session, keys: readonly StoredKey[]): Promise<void> {
+  for (const [appNumber, group] of Map.groupBy(keys, (key) => key.appNumber))
+    for (const ids of chunks(group.map(({ id }) => id))) {
+      const ofApp = db.deleteFrom("firings").where("appNumber", "=", appNumber);
+      await ofApp.where("runId", "in", ids).where("runId", "is not", null).execute();
+    }
 }
 
 /** Removes deliveries and their attempts. */

@@ -78,24 +78,28 @@ type OldestSweep = { readonly limit: number; readonly keep: "record" | "nothing"
 
 /** Removes expired data, a little at a time; each operation returns how much it removed. */
 export const retention = {
-  /** Removes inputs, results and transcripts of an app, and the bodies of deliveries that have ended. */
+  /** Removes inputs, results, transcripts and checkpoints of an app, and the bodies of deliveries that have ended. */
   expire: write(async (session, expiry: Expiry): Promise<number> => {
     const payloads = await expireRows(session, "payloads", expiry);
     let limit = expiry.limit - payloads.length;
     const parts = await expireRows(session, "transcripts", { ...expiry, limit });
     limit -= parts.length;
+    const checkpoints = await expireRows(session, "checkpoints", { ...expiry, limit });
+    limit -= checkpoints.length;
     const bodies = await expireBodies(session, { ...expiry, limit });
-    await addUsage(session, { bytes: -[...payloads, ...parts].reduce((sum, size) => sum + size, 0) });
-    return payloads.length + parts.length + bodies;
+    const removed = [...payloads, ...parts, ...checkpoints];
+    await addUsage(session, { bytes: -removed.reduce((sum, size) => sum + size, 0) });
+    return removed.length + bodies;
   }),
 
-  /** Removes runs of all apps that were made before the cutoff, have ended, and have no open delivery. */
+  /** Removes runs of all apps that ended before the cutoff and have no open delivery. */
   removeRuns: write(async (session, { cutoff, limit }: Omit<Expiry, "appNumber">): Promise<number> => {
     const { sql, db } = session;
     const { rows } = await sql<StoredKey>`
       ${appsFound(session, "runs")}
       select r.app_number, r.id from found cross join runs as r
       where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and ${isRemovable(session)}
+        and coalesce(r.completed_at, r.updated_at) < ${cutoff}
       limit ${limit}
     `.execute(db);
     const { runs, bytes } = await removeRecords(session, rows);
@@ -127,7 +131,7 @@ export const retention = {
 
   /** The apps deleted before that time of which something is still stored. */
   leftBehind: read(async ({ sql, db }, { before }: { readonly before: number }): Promise<number[]> => {
-    const tables = ["log_lines", "payloads", "transcripts", "builds", "versions"];
+    const tables = ["log_lines", "payloads", "transcripts", "checkpoints", "builds", "versions"];
     const exists = tables.map(
       (table) => sql`exists (select 1 from ${sql.table(table)} as t where t.app_number = a.number)`,
     );
@@ -152,7 +156,7 @@ export const retention = {
 /** Removes rows of runs that ended before the cutoff, or that have no record; returns the bytes of each row. */
 async function expireRows(
   session: Session,
-  table: "payloads" | "transcripts",
+  table: Exclude<KeyedTable, "runs">,
   { appNumber, cutoff, limit }: Expiry,
 ): Promise<number[]> {
   const { sql, db } = session;

@@ -2,6 +2,7 @@ import type { Row, Session } from "../operation.ts";
 import type { RawBuilder } from "kysely";
 import { BATCH_REASONS, RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
 import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
+import type { Terms } from "../../model/terms.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
@@ -46,6 +47,11 @@ export function isDue({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<b
   return sql<boolean>`${isInState({ sql }, "queued", run)} and ${sql.ref(`${run}.dueAt`)} is null`;
 }
 
+/** Where it stands among the queued runs of its app; the order of the index of `isDue`. */
+export function placeInQueue({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<Uint8Array> {
+  return sql<Uint8Array>`coalesce(${sql.ref(`${run}.place`)}, ${sql.ref(`${run}.id`)})`;
+}
+
 /** Whether it is queued; the second condition is that of the index of all that has not ended. */
 export function isQueued(session: Pick<Session, "sql">, run = "runs"): RawBuilder<boolean> {
   return session.sql<boolean>`${isInState(session, "queued", run)} and ${isUnfinished(session, run)}`;
@@ -56,7 +62,7 @@ function codes(sql: Session["sql"]): RawBuilder<unknown> {
 }
 
 /** A run's row without the columns that only the store uses. */
-export type RunRow = Omit<Row<"runs">, "owner" | "fence">;
+export type RunRow = Omit<Row<"runs">, "owner" | "fence" | "place">;
 
 export function webhookStateCode(state: WebhookState): number {
   return WEBHOOK_CODES[state];
@@ -97,6 +103,7 @@ const SOURCES = {
     errorCode: (run) => run.errorCode,
     errorMessage: (run) => run.errorMessage,
     errorTraceback: (run) => run.errorTraceback,
+    terms: (run) => run.terms && JSON.stringify(run.terms),
   },
   uuids: { id: (run) => run.id, versionId: (run) => run.versionId },
 } as const satisfies ColumnSources<Run>;
@@ -155,7 +162,7 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     method: row.method,
     isAsync: row.isAsync === 1,
     isWebSocket: row.isWebSocket === 1,
-    state: nameOf<RunState>(RUN_STATES, row.state),
+    state: nameOfState(row.state),
     statusCode: row.statusCode,
     attempt: row.attempt,
     interruptions: row.interruptions,
@@ -182,7 +189,13 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     batchSize: row.batchSize,
     // Null for a reason that only a later release has.
     batchReason: BATCH_REASONS[row.batchReason ?? -1] ?? null,
+    terms: row.terms === null ? null : (JSON.parse(row.terms) as Terms),
   };
+}
+
+/** The state with that number. */
+export function nameOfState(code: number): RunState {
+  return nameOf<RunState>(RUN_STATES, code);
 }
 
 function nameOf<Name extends string>(names: readonly Name[], code: number): Name {

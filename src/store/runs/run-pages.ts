@@ -80,6 +80,8 @@ export type RunFilter = {
   readonly syncOnly?: boolean;
   readonly state?: RunState;
   readonly functionName?: string;
+  /** Which its caller gave it; only for the runs of one app. */
+  readonly tag?: string;
   /** Accepted at that time or later, in epoch milliseconds. */
   readonly fromMs?: number;
   /** Accepted before that time. */
@@ -112,7 +114,8 @@ export function isLongPage(filter: RunFilter): boolean {
 
 export async function pageOfApp(session: Session, filter: RunFilter & { readonly appNumber: number }) {
   const { sql, db } = session;
-  const { appNumber, syncOnly, state, functionName } = filter;
+  const { appNumber, syncOnly, state, functionName, tag } = filter;
+  if (tag !== undefined) return await pageOfTag(session, { ...filter, tag });
   const columns = listedColumns(session, "runs");
   const indexed = (cursor: Uint8Array) =>
     sql`from runs where runs.app_number = ${appNumber}
@@ -143,13 +146,39 @@ export async function pageOfApp(session: Session, filter: RunFilter & { readonly
   });
 }
 
-/** A page of the runs of all apps of a project that are not deleted. */
-export async function pageOfProject(session: Session, filter: RunFilter & { readonly projectId: string }) {
-  const { syncOnly, state, functionName } = filter;
-  const isWanted = (row: ListedRow): boolean =>
+/** In the order of the index of tags; everything else is looked at row by row. */
+async function pageOfTag(
+  session: Session,
+  filter: RunFilter & { readonly appNumber: number; readonly tag: string },
+) {
+  const { sql, db } = session;
+  const isWanted = wantedBy(filter);
+  const first = Math.max(filter.limit + 1, PROJECT_STRETCHES[0]!);
+  return await pageOf(filter, [first, ...PROJECT_STRETCHES.slice(1)], async (cursor, size) => {
+    const { fromId, beforeId } = boundsOf(filter, cursor);
+    const { rows } = await sql<ListedRow>`
+      select ${listedColumns(session, "r")} from run_tags as t
+      cross join runs as r
+      where t.app_number = ${filter.appNumber} and t.tag = ${filter.tag} and t.id < ${beforeId}
+        ${fromId ? sql`and t.id >= ${fromId}` : sql``} and r.app_number = t.app_number and r.id = t.id
+      order by t.id desc limit ${size}
+    `.execute(db);
+    return { rows: rows.filter(isWanted), last: rows.length < size ? null : rows.at(-1)!.id };
+  });
+}
+
+/** Whether a row is one of those that a filter without an index asks for. */
+function wantedBy({ asyncOnly, syncOnly, state, functionName }: RunFilter): (row: ListedRow) => boolean {
+  return (row) =>
+    (!asyncOnly || row.isAsync === 1) &&
     (!syncOnly || row.isAsync === 0) &&
     (state === undefined || row.state === STATE_CODES[state]) &&
     (functionName === undefined || row.functionName === functionName);
+}
+
+/** A page of the runs of all apps of a project that are not deleted. */
+export async function pageOfProject(session: Session, filter: RunFilter & { readonly projectId: string }) {
+  const isWanted = wantedBy(filter);
   const stretches = isLookedThrough(filter) ? PROJECT_STRETCHES : [filter.limit + 1];
   const first = Math.max(filter.limit + 1, stretches[0]!);
   return await pageOf(filter, [first, ...stretches.slice(1)], async (cursor, size) => {
@@ -178,8 +207,8 @@ async function pageOf(
 }
 
 /** Whether runs have to be read one by one, because no index covers the query. */
-function isLookedThrough({ syncOnly, state, functionName }: RunFilter): boolean {
-  return syncOnly === true || state === "success" || functionName !== undefined;
+function isLookedThrough({ syncOnly, state, functionName, tag }: RunFilter): boolean {
+  return syncOnly === true || state === "success" || functionName !== undefined || tag !== undefined;
 }
 
 /** The ids between which the runs are: ids begin with their time. */

@@ -2,7 +2,9 @@ import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import { INITIAL_TABLES, initial } from "./0001-initial.ts";
 import { BATCH_COLUMNS, batches } from "./0002-batches.ts";
-import { ATTEMPT_TABLES, DUE_COLUMNS, retries } from "./0003-retries.ts";
+import { QUEUE_COLUMNS, QUEUE_TABLES, queues } from "./0003-queues.ts";
+import { CHECKPOINT_TABLES, checkpoints } from "./0004-checkpoints.ts";
+import { SCHEDULE_TABLES, schedules } from "./0005-schedules.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -15,7 +17,9 @@ export type Migrations = Readonly<Record<string, (db: Kysely<unknown>, dialect: 
 export const MIGRATIONS: Migrations = {
   [FIRST_MIGRATION]: initial,
   "0002-batches": batches,
-  "0003-retries": retries,
+  "0003-queues": queues,
+  "0004-checkpoints": checkpoints,
+  "0005-schedules": schedules,
 };
 
 /** The names of all migrations of this release, in order. */
@@ -25,8 +29,10 @@ export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
 export const SCHEMA_OBJECTS: readonly string[] = [
   INITIAL_TABLES,
   BATCH_COLUMNS,
-  DUE_COLUMNS,
-  ATTEMPT_TABLES,
+  QUEUE_COLUMNS,
+  QUEUE_TABLES,
+  CHECKPOINT_TABLES,
+  SCHEDULE_TABLES,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ].flatMap(objectsOf);
 

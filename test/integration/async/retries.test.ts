@@ -4,6 +4,7 @@ import { SkippingClock } from "../../support/clocks.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
+import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 import { ended, look, recordOf, Site, submit } from "./site.ts";
 
@@ -44,7 +45,7 @@ const service = sharedService(
     },
     some: { main: MAIN, toml: toml('on = ["ConnectionError"]\nmax_attempts = 3\ninitial_delay = 0\n') },
   },
-  WITHOUT_WALLS,
+  { ...WITHOUT_WALLS, webhookAllow: "127.0.0.0/8" },
   { clock },
 );
 
@@ -126,6 +127,20 @@ verifies("retry.cancel", "a run that waits for its next attempt can be cancelled
   expect([run.status, run.attempt, run.dueAt]).toEqual(["cancelled", 2, undefined]);
   clock.leap(20 * MINUTE_MS);
   expect(await recordOf(service(), "any", id)).toEqual(run);
+});
+
+verifies("retry.webhook", "a webhook is called once, with the response of the last attempt", async () => {
+  const target = await WebhookTarget.open();
+  const suffix = `?async=true&webhookEndpoint=${encodeURIComponent(`${target.url}/hook`)}`;
+  const { json } = await service().call("any", { ways: ["value", "die", "fine"] }, { suffix });
+  expect(await untilEnded("any", json.run_id)).toMatchObject({ status: "success", attempt: 3 });
+  await until("it was forwarded", () => target.received.length > 0, target.news);
+  expect(target.received.map(({ body }) => JSON.parse(body.toString()).result)).toEqual([3]);
+});
+
+verifies("retry.async", "a sync call has one attempt", async () => {
+  const { status, json } = await service().call("any", { ways: ["value", "fine"] });
+  expect([status, json.message]).toEqual([500, "ValueError: attempt 1"]);
 });
 
 verifies("retry.deleted", "a run that waits for its next attempt ends with its app", async () => {

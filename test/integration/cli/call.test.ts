@@ -120,6 +120,30 @@ test("a stream that fails on the way prints what came, says why, and ends with 1
   expect(stderr).toContain("millrace: ValueError: halfway");
 });
 
+verifies(["cli.call", "terms.clients"], "--async asks of the queue what its options say", async () => {
+  const client = new Client(shared());
+  const asking = ["--priority", "low", "--delay", "1h", "--max-attempts", "2", "--tag", "x", "--tag", "y z"];
+  const id = (await client.ok("call", "tool", "--async", "a=1", ...asking)).trim();
+  const shown = await client.ok("runs", "get", "tool", id);
+  expect(shown).toMatch(/tags +x, y z/);
+  expect(shown).toMatch(/priority +-600 s of head start/);
+  expect(await client.ok("runs", "list", "tool", "--tag", "y z")).toContain(id);
+  expect(await client.ok("runs", "list", "tool", "--tag", "z")).not.toContain(id);
+  const alone = await client.run("runs", "list", "--tag", "x");
+  expect(alone.stderr).toContain("--tag needs the name of an app");
+  const other = (await client.ok("call", "tool", "--async", "a=1", "--delay", "1h")).trim();
+  // As from a variable of a script that is not set.
+  for (const command of ["list", "cancel"]) {
+    const { code, stderr } = await client.run("runs", command, "tool", "--tag", "");
+    expect([code, stderr]).toEqual([2, expect.stringContaining("--tag is empty")]);
+  }
+  expect(await client.ok("runs", "cancel", "tool", "--tag", "x")).toBe("1 run is cancelled.\n");
+  expect(await client.ok("runs", "cancel", "tool", "--tag", "x")).toBe("0 runs are cancelled.\n");
+  expect(await client.ok("runs", "cancel", "tool", other)).toBe(`run ${other} is cancelled.\n`);
+  for (const words of [[], [id, "--tag", "x"]])
+    expect((await client.run("runs", "cancel", "tool", ...words)).stderr).toContain("name the run to cancel");
+});
+
 verifies("cli.call", "--async prints the run's id, and --wait its result", async () => {
   const client = new Client(shared());
   const id = (await client.ok("call", "tool", "--async", "a=1")).trim();
@@ -179,6 +203,8 @@ test("what is typed wrongly ends with 2, and nothing is sent", async () => {
     [["run", "novalue"], '"novalue" is not key=value'],
     [["a=1", "a=2"], '"a" is given twice'],
     [["--wait"], "--wait only works with --async"],
+    [["--max-attempts", "2"], "--max-attempts only works with --async"],
+    [["--tag", "x"], "--tag only works with --async"],
     [["not-a-name"], "neither a function's name nor key=value"],
   ] as const) {
     const { code, stderr } = await client.run("call", "tool", ...words);

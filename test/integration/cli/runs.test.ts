@@ -25,6 +25,15 @@ def count(upto: int = 2, pause: float = 0):
         print(f"counting {number}", flush=True)
         yield f"Number {number}"
         time.sleep(pause)
+
+
+def train():
+    import millrace
+
+    millrace.progress(0.425, "epoch 2")
+    time.sleep(0.5)
+    yield "trained"
+    millrace.checkpoint({"epoch": 2})
 `;
 
 const shared = sharedService({ tool: { main: MAIN } });
@@ -90,6 +99,32 @@ verifies("run-record.batch", "a run that left in a batch says so", async () => {
     batchReason: "window",
   });
 });
+
+verifies("retry.attempts", "a run's attempts are shown, and when the next one may begin", async () => {
+  const client = new Client(shared());
+  const toml = '[retry]\non = ["error"]\ninitial_delay = "1h"\n';
+  await shared().deploy("later", { main: MAIN, toml });
+  const id = (await client.ok("call", "later", "fail", "--async")).trim();
+  let shown = "";
+  await until("it waits", async () => {
+    shown = await client.ok("runs", "get", "later", id);
+    return shown.includes("\nbegins ");
+  });
+  expect(shown).toMatch(/^begins +in \d+ (min|h) {2}\S+Z$/m);
+  expect(shown).toMatch(/^attempt 1 +\S+Z {2}app_error: ValueError: no such model$/m);
+});
+verifies(
+  "progress.record",
+  "progress and checkpoint of a run are shown, and are not printed as its output",
+  async () => {
+    const client = new Client(shared());
+    const id = await runId(client, "train");
+    expect(await client.ok("runs", "tail", "tool", id)).toBe("trained\n");
+    const shown = await client.ok("runs", "get", "tool", id);
+    expect(shown).toMatch(/^progress +42 % {2}epoch 2 {2}\S.*$/m);
+    expect(shown).toMatch(/^checkpoint +\S.* attempt 1 {2}after 1 chunk$/m);
+  },
+);
 
 verifies("cli.runs", "tail prints what a run yields from its beginning, live and later", async () => {
   const client = new Client(shared());

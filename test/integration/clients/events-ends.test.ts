@@ -79,6 +79,20 @@ describe.each(Object.entries(READERS))("the %s client", (_, read) => {
     expect(asked).toEqual(["", "1", "1"]);
   });
 
+  verifies("progress.events", "does not take the service's reports of progress for chunks", async () => {
+    const report =
+      'event: progress\ndata: {"fraction":0.5,"message":null,"at":"2026-01-15T12:00:00.000Z"}\n\n';
+    const own = "event: progress\nid: 2\ndata: the app's own\n\n";
+    const { url, asked } = await playedService([
+      report + event(1, "a") + report + own,
+      report + event(3, "c") + report + END,
+    ]);
+    expect([await read(url), asked]).toEqual([
+      [["a", "the app's own", "c"], null],
+      ["", "2"],
+    ]);
+  });
+
   verifies("client.truncated", "resumes where the service says that a node was lost", async () => {
     const { url, asked } = await playedService([
       event(1, "a") + event(2, "b") + error("node_lost", REQUEST),

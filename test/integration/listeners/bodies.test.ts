@@ -84,6 +84,8 @@ verifies(
 
 verifies("bodies.size", "a token allows 64 KiB, and more only where the operation says so", async () => {
   const larger = new Map([
+    ["createSchedule", 128],
+    ["changeSchedule", 128],
     ["beginDeploy", 256],
     ["beginPartnerDeploy", 256],
     ["makeBaseImage", 256],

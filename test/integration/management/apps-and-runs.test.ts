@@ -122,6 +122,9 @@ verifies(
       "pageSize=x",
       "nextToken=bm9uZQ",
       "asyncOnly=2",
+      "tag=",
+      "tag=%00",
+      `tag=${"x".repeat(129)}`,
       "mode=both",
       "from=yesterday",
     ]) {

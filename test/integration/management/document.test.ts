@@ -58,6 +58,7 @@ test("each operation keeps its group, after which generated clients name their c
     "Members",
     "Projects",
     "Runs",
+    "Schedules",
     "Secrets",
     "Service accounts",
     "Sign-in",

@@ -46,7 +46,8 @@ const RUN =
   "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
-  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt attempts accountId user";
+  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts startBy endBy " +
+  "attempts position schedule progress checkpoint accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
 
 const service = sharedService({ hello: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });
@@ -256,6 +257,14 @@ verifies(
     expect((await site.call("getProjectSecrets")).json).toEqual({ KEY: "value" });
     await site.call("replaceAppSecrets", { app_id }, { body: { OTHER: "" } });
     expect((await site.call("getAppSecrets", { app_id })).json).toEqual({ OTHER: "" });
+
+    const schedule = { app_id, schedule_name: "run" };
+    await site.call("createSchedule", { app_id }, { body: { cron: "0 0 1 1 *", paused: true } });
+    await site.call("runSchedule", schedule);
+    await site.call("changeSchedule", schedule, { body: { input: { name: "Eve" } } });
+    expect((await site.call("listSchedules", { app_id })).json).toMatchObject({ items: [{ name: "run" }] });
+    await site.call("getSchedule", schedule);
+    await site.call("deleteSchedule", schedule);
 
     const file_path = "models/a.bin";
     const { json: upload } = await site.call(

@@ -5,7 +5,12 @@ import path from "node:path";
 import { afterAll } from "vitest";
 import { winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { testDatabases } from "../../support/databases.ts";
-import { type TestApp, type TestService, WITHOUT_WALLS } from "../../support/service.ts";
+import {
+  type TestApp,
+  type TestService,
+  type TestServiceOptions,
+  WITHOUT_WALLS,
+} from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
 
@@ -42,21 +47,33 @@ export class Pair {
 }
 
 /** The pair for all tests of a file; the apps are deployed through the first. Both have the flags. */
-export function pair(apps: Record<string, TestApp>, flags: Record<string, unknown> = {}): Pair {
+export function pair(
+  apps: Record<string, TestApp>,
+  flags: Record<string, unknown> = {},
+  options: TestServiceOptions = {},
+): Pair {
   const databases = testDatabases();
   let shared: Record<string, unknown> = {};
   let folder = "";
-  const first = sharedService(apps, async () => {
-    const { databaseUrl } = await databases.fresh("postgres");
-    folder = await mkdtemp(path.join(tmpdir(), "millrace-blobs-"));
-    // However busy the machine is, a node that stops has the time to hand its apps over.
-    shared = { ...WITHOUT_WALLS, databaseUrl, blobs: folder, shutdownGrace: "10m", ...flags };
-    return shared;
-  });
-  const second = sharedService({}, async () => ({
-    ...shared,
-    masterKeyFile: path.join(first().settings.dataDir, "master.key"),
-  }));
+  const first = sharedService(
+    apps,
+    async () => {
+      const { databaseUrl } = await databases.fresh("postgres");
+      folder = await mkdtemp(path.join(tmpdir(), "millrace-blobs-"));
+      // However busy the machine is, a node that stops has the time to hand its apps over.
+      shared = { ...WITHOUT_WALLS, databaseUrl, blobs: folder, shutdownGrace: "10m", ...flags };
+      return shared;
+    },
+    options,
+  );
+  const second = sharedService(
+    {},
+    async () => ({
+      ...shared,
+      masterKeyFile: path.join(first().settings.dataDir, "master.key"),
+    }),
+    options,
+  );
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   return new Pair([first, second]);
 }

@@ -9,6 +9,7 @@ import type { ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import type { Run } from "../../../src/model/run.ts";
 import type { Call } from "../../../src/replicas/call.ts";
+import { CheckpointWriter } from "../../../src/runs/checkpoint-writer.ts";
 import { ClaimRecorder } from "../../../src/runs/claim-recorder.ts";
 import { Dispatcher } from "../../../src/runs/dispatcher.ts";
 import { Executor } from "../../../src/runs/execute.ts";
@@ -105,7 +106,9 @@ export class ByHand {
       onReleased,
     });
     const partReader = new PartReader(store, clock);
-    this.executor = new Executor({ clock, store, partReader, partWriter }, lightRecorder, this.recorder);
+    const checkpointWriter = new CheckpointWriter({ store, clock, log });
+    const runParts = { clock, store, partReader, partWriter, checkpointWriter };
+    this.executor = new Executor(runParts, lightRecorder, this.recorder);
     const basics = { store, partWriter, clock, log, owner, large };
     const parts = { ...basics, executor: this.executor, recorder: this.recorder };
     this.dispatcher = new Dispatcher({

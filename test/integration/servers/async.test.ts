@@ -7,18 +7,22 @@ import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 
+const RETRY = '[retry]\non = ["error"]\ninitial_delay = 0\n';
 const site = sharedService(
-  { web: serverApp({ toml: '[scaling]\nmax_replicas = 1\n[limits]\nmax_result = "1MiB"\n' }) },
+  {
+    web: serverApp({ toml: '[scaling]\nmax_replicas = 1\n[limits]\nmax_result = "1MiB"\n' }),
+    again: serverApp({ toml: `[scaling]\nmax_replicas = 1\n${RETRY}` }),
+  },
   { webhookAllow: "127.0.0.0/8" },
 );
 
 /** The record of a run once it has ended. */
-async function ended(runId: string) {
+async function ended(runId: string, app = "web") {
   await until(
     "it has ended",
-    async () => !["queued", "running"].includes((await site().ofRun("web", runId)).json.status),
+    async () => !["queued", "running"].includes((await site().ofRun(app, runId)).json.status),
   );
-  return (await site().ofRun("web", runId)).json;
+  return (await site().ofRun(app, runId)).json;
 }
 
 verifies("servers.async", "a POST is stored, executed later, kept and forwarded", async () => {
@@ -94,4 +98,14 @@ verifies(["servers.died", "servers.async"], "a run whose replica dies starts aga
     attempt: 2,
     result: { slow: true },
   });
+});
+
+verifies(["retry.on", "retry.attempts"], "an answer with a status from 500 is tried again", async () => {
+  const answer = await site().call("again", {}, { suffix: "?status=503&async=true" });
+  const record = await ended(answer.json.run_id, "again");
+  expect(record).toMatchObject({ status: "failure", statusCode: 503, attempt: 2, error: null });
+  expect(record.attempts).toMatchObject([
+    { number: 1, error: { code: "app_error", message: "The app answered with status 503." } },
+    { number: 2, error: null },
+  ]);
 });

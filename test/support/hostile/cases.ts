@@ -177,6 +177,14 @@ function legal(random: Random, callId: number): Buffer[] {
     [1, () => [result(callId, JSON.stringify("x".repeat(random.pick([10, 300 * KIB]))))]],
     [2, () => [frame(FRAME.FAILED, callId, JSON.stringify(random.pick(FAILURES)))]],
     [
+      1,
+      () => [
+        ...Array.from({ length: random.below(6) }, (_, i) => progress(callId, i / 6, "so far")),
+        frame(FRAME.CHECKPOINT, callId, '{"n":1}'),
+        result(callId, "1"),
+      ],
+    ],
+    [
       3,
       () => [
         frame(FRAME.STREAM, callId),
@@ -225,12 +233,24 @@ function answers(random: Random, callId: number): Buffer[] {
       [2, () => result(callId, "1", random.pick([1, 100, 101, 199, 600, 1000, 65_535]))],
       [1, () => result(callId, `[${"1,".repeat(160_000)}${random.pick(["1]", "", "NaN]"])}`)],
       [1, () => result(callId, "1", 0, random.pick([-1, Number.NaN, Number.POSITIVE_INFINITY]))],
+      [2, () => frame(FRAME.CHECKPOINT, callId, random.pick(["1", "null", "{", "", '"\xff']))],
+      [1, () => frame(FRAME.CHECKPOINT, callId, `"${"x".repeat(2 ** 20)}"`)],
+      [
+        2,
+        () =>
+          progress(
+            callId,
+            random.pick([0, 0.5, 1, Number.NaN, -1, 1.5, Number.POSITIVE_INFINITY]),
+            random.pick(["", "so far", "x".repeat(3_000)]),
+          ),
+      ],
+      [1, () => Buffer.concat(Array.from({ length: 1_000 }, () => progress(callId, 0.5, "")))],
       [2, () => frame(FRAME.CANCELLED, callId)],
       [3, () => frame(FRAME.FAILED, callId, mutateJson(random, random.pick(FAILURES)))],
       [1, () => frame(FRAME.FAILED, callId, JSON.stringify({ ...RAISED, message: "x".repeat(2 ** 21) }))],
       [1, () => frame(FRAME.HELLO, 0, JSON.stringify(HELLO))],
       [1, () => frame(FRAME.INIT_FAILED, 0, JSON.stringify({ message: "m", traceback: "t" }))],
-      [1, () => frame(random.pick([0, 1, 10, 32, 33, 34, 35, 36, 37, 38, 39, 200]), callId)],
+      [1, () => frame(random.pick([0, 1, 10, 11, 32, 33, 34, 35, 36, 37, 38, 39, 40, 200]), callId)],
       [1, () => frame(FRAME.RESULT, callId, random.bytes(20), 2 ** 30)],
     ])(),
   );
@@ -300,6 +320,10 @@ function result(callId: number, json: string, status = 0, runMs = 0.5): Buffer {
 
 function chunk(callId: number, kind: number, text: string): Buffer {
   return frame(FRAME.CHUNK, callId, Buffer.concat([Buffer.from([kind]), Buffer.from(text)]));
+}
+
+function progress(callId: number, fraction: number, message: string): Buffer {
+  return frame(FRAME.PROGRESS, callId, Buffer.concat([milliseconds(fraction), Buffer.from(message)]));
 }
 
 function milliseconds(ms: number): Buffer {

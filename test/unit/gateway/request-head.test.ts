@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
-import { preferredWait } from "../../../src/gateway/request-head.ts";
+import type { IncomingMessage } from "node:http";
+import { preferredWait, readHead } from "../../../src/gateway/request-head.ts";
+import { verifies } from "../../verifies.ts";
 
 test("the seconds that a caller will wait", () => {
   for (const [prefer, seconds] of [
@@ -30,4 +32,15 @@ test("nothing where nothing of the kind is said", () => {
   ]) {
     expect([prefer, preferredWait(prefer)]).toEqual([prefer, null]);
   }
+});
+
+verifies("terms.headers", "headers of queues that are given twice are left to async calls to refuse", () => {
+  const names = ["Cancel-After", "X-Fal-Queue-Priority", "X-Fal-Request-Timeout"];
+  const rawHeaders = ["Host", "a", ...[...names, ...names].flatMap((name, i) => [name, ` ${i} `])];
+  const request = { rawHeaders, url: "/", httpVersion: "1.1", httpVersionMajor: 1 };
+  expect(readHead(request as unknown as IncomingMessage)).toMatchObject({
+    cancelAfter: "0, 3",
+    queuePriority: "1, 4",
+    requestTimeout: "2, 5",
+  });
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { RetryConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
-import { retryDelayMs, retryRules } from "../../../src/model/retry.ts";
+import { maxAttempts, retryDelayMs } from "../../../src/model/retry.ts";
 import { verifies } from "../../verifies.ts";
 
 const RETRY: RetryConfig = {
@@ -25,7 +25,7 @@ const RAISED: Outcome = {
 const DIED: Outcome = { kind: "died", detail: "exit code 1" };
 
 const delay = (changes: Partial<RetryConfig>, outcome: Outcome = RAISED, attempt = 1, random = 0.5) => {
-  const rules = retryRules({ retry: { ...RETRY, ...changes }, scaling: { maxAttempts: 2 } });
+  const rules = { retry: { ...RETRY, ...changes }, scaling: { maxAttempts: 2 } };
   return retryDelayMs(rules, attempt, outcome, random);
 };
 
@@ -37,7 +37,7 @@ verifies("retry.delays", "each wait is longer than the one before, up to the lon
     5000,
     null,
   ]);
-  expect([0, 0.5, 1].map((random) => delay({ jitter: 0.2 }, RAISED, 2, random))).toEqual([1600, 2000, 2400]);
+  expect([0, 0.5, 1].map((random) => delay({ jitter: 0.2 }, RAISED, 2, random))).toEqual([2000, 1800, 1600]);
   expect(delay({ initialDelaySeconds: 0 })).toBe(0);
 });
 
@@ -75,11 +75,38 @@ verifies(
   },
 );
 
-test("without the table a run that crashed starts again at once, as often as its scaling says", () => {
-  const rules = retryRules({ scaling: { maxAttempts: 3 } });
+verifies("retry.on", "a class that has the name of another cause is not taken for it", () => {
+  const types = ["timeout", "socket.timeout", "OSError", "Exception"];
+  const outcome: Outcome = { ...RAISED, types };
+  expect(delay({ on: ["timeout"] }, outcome)).toBe(null);
+  expect(delay({ on: ["crash", "socket.timeout"] }, outcome)).toBe(1000);
+});
+
+test("without the table a run whose process died starts again at once, as often as its scaling says", () => {
+  const rules = { scaling: { maxAttempts: 3 } };
   expect([1, 2, 3].map((attempt) => retryDelayMs(rules, attempt, DIED, 0))).toEqual([0, 0, null]);
   expect(retryDelayMs(rules, 1, RAISED, 0)).toBe(null);
-  expect(
-    retryRules({ retry: { ...RETRY, maxAttempts: null }, scaling: { maxAttempts: 3 } }).maxAttempts,
-  ).toBe(3);
+  expect(retryDelayMs(rules, 1, { ...RAISED, code: "out_of_memory", types: ["MemoryError"] }, 0)).toBe(null);
+  expect(maxAttempts({ ...rules, retry: { ...RETRY, maxAttempts: null } })).toBe(3);
+});
+
+verifies("retry.delays", "at the bounds of all keys a wait is a whole number of milliseconds", () => {
+  const most = {
+    maxAttempts: 100,
+    initialDelaySeconds: 86_400,
+    backoff: 10,
+    maxDelaySeconds: 86_400,
+    jitter: 1,
+  };
+  for (const changes of [most, { ...most, initialDelaySeconds: 0 }, { ...most, maxDelaySeconds: 0 }])
+    for (const attempt of [1, 2, 50, 99])
+      for (const random of [0, 0.5, 0.999_999]) {
+        const waitMs = delay(changes, RAISED, attempt, random);
+        expect([Number.isSafeInteger(waitMs), waitMs! >= 0, waitMs! <= 2 * 86_400_000]).toEqual([
+          true,
+          true,
+          true,
+        ]);
+      }
+  expect(delay(most, RAISED, 100)).toBe(null);
 });

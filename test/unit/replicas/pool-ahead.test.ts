@@ -47,6 +47,8 @@ describe("while an app is quick", () => {
     for (const { call } of [third, first, second, fourth]) replica.givesBack(call);
     await until("they wait again", () => site.pool.slots.waiting === 4);
     expect(fifth.call.holder).not.toBe(null);
+    // They have not begun: by their records, and by the terms of an async run.
+    expect([first, second, third, fourth].map(({ call }) => call.handedAt)).toEqual([0, 0, 0, 0]);
     // The app is known to be slow now: one at a time, callers first, each lane in order of arrival.
     replica.returns(head.call, 15);
     await site.answer(replica, fifth, 15);

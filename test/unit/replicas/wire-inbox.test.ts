@@ -34,6 +34,8 @@ function inboxWithCalls() {
     onStream: ({ wireId }) => told.push(`stream ${wireId}`),
     onChunk: ({ wireId }, { isText, bytes }) =>
       told.push(`${isText ? "text" : "json"} ${wireId} ${bytes.length}`),
+    onCheckpoint: ({ wireId }, value) => told.push(`checkpoint ${wireId} ${value.toString()}`),
+    onProgress: ({ wireId }, { fraction, message }) => told.push(`progress ${wireId} ${fraction} ${message}`),
     onOutcome: ({ wireId }, outcome) => {
       calls.delete(wireId);
       told.push(`${"code" in outcome ? outcome.code : outcome.kind} ${wireId}`);
@@ -62,6 +64,7 @@ class Model {
   hasFailed = false;
   readonly streams = new Map<number, number>();
   readonly over = new Set<number>();
+  readonly checkpointing = new Set<number>();
 
   isLegal({ type, callId }: { type: number; callId: number }): boolean {
     if (type === FRAME.HELLO || type === FRAME.INIT_FAILED) {
@@ -77,6 +80,8 @@ class Model {
       this.streams.set(callId, left - CHUNK_COST);
     else if (type === FRAME.FAILED || (type === FRAME.RESULT && left === undefined)) this.over.add(callId);
     else if (type === FRAME.END && left !== undefined) this.over.add(callId);
+    else if (type === FRAME.CHECKPOINT && !this.checkpointing.has(callId)) this.checkpointing.add(callId);
+    else if (type === FRAME.PROGRESS) return true;
     else return false;
     return true;
   }
@@ -99,7 +104,10 @@ function sample(type: number, callId: number): Buffer {
     case FRAME.CHUNK:
       return chunk(callId, BIG);
     case FRAME.END:
+    case FRAME.PROGRESS:
       return frame(type, callId, MS);
+    case FRAME.CHECKPOINT:
+      return frame(type, callId, "1");
     default:
       return frame(type, callId);
   }
@@ -133,6 +141,57 @@ verifies("wire.order", "any order of well-formed frames is taken exactly as far 
     ),
     { numRuns: 3_000 },
   );
+});
+
+const progress = (callId: number, fraction: number, text: string | Buffer = ""): Buffer => {
+  const head = Buffer.alloc(8);
+  head.writeDoubleLE(fraction);
+  return frame(FRAME.PROGRESS, callId, Buffer.concat([head, Buffer.from(text)]));
+};
+const checkpoint = (callId: number, json: string): Buffer => frame(FRAME.CHECKPOINT, callId, json);
+
+verifies("checkpoint.hostile", "checkpoints and progress within their bounds are taken", () => {
+  const most = JSON.stringify("x".repeat(WIRE_LIMITS.checkpointBytes - 2));
+  expect(after(checkpoint(1, most), checkpoint(2, "null"), result(1, "1"))).toEqual([
+    `checkpoint 1 ${most}`,
+    "checkpoint 2 null",
+    "returned 1",
+  ]);
+  const long = "x".repeat(WIRE_LIMITS.progressBytes);
+  expect(after(progress(1, 0.5, "half"), progress(1, Number.NaN), progress(1, 1, long))).toEqual([
+    "progress 1 0.5 half",
+    "progress 1 null null",
+    `progress 1 1 ${long}`,
+  ]);
+});
+
+verifies("checkpoint.hostile", "others end the process", () => {
+  const { checkpointBytes, progressBytes } = WIRE_LIMITS;
+  const tooLong = checkpoint(1, "1".repeat(checkpointBytes + 1));
+  expect(after(tooLong)).toEqual([`bad: a CHECKPOINT of ${checkpointBytes + 1} bytes`]);
+  expect(after(checkpoint(1, ""))).toEqual(["bad: a CHECKPOINT of 0 bytes"]);
+  expect(after(checkpoint(1, "{"))).toEqual(["bad: a CHECKPOINT that is not JSON"]);
+  expect(after(frame(FRAME.CHECKPOINT, 1, Buffer.from([34, 0xff, 34])))).toEqual([
+    "bad: a CHECKPOINT that is not JSON",
+  ]);
+  expect(after(checkpoint(1, "1"), checkpoint(1, "2"))).toEqual([
+    "checkpoint 1 1",
+    "bad: a CHECKPOINT before the answer to the last one",
+  ]);
+  expect(after(checkpoint(9, "1"))).toEqual(["bad: CHECKPOINT for no call"]);
+  expect(after(result(1, "1"), checkpoint(1, "1"))).toEqual(["returned 1", "bad: CHECKPOINT for no call"]);
+  expect(after(result(1, "1"), progress(1, 1))).toEqual(["returned 1", "bad: PROGRESS for no call"]);
+  for (const fraction of [-0.1, 1.1, Number.POSITIVE_INFINITY])
+    expect(after(progress(1, fraction))).toEqual([`bad: a PROGRESS of ${fraction}`]);
+  expect(after(progress(1, 1, Buffer.from([0xff])))).toEqual(["bad: a PROGRESS that is not UTF-8"]);
+  const bytes = progressBytes + 9;
+  expect(after(progress(1, 1, "x".repeat(progressBytes + 1)))).toEqual([`bad: a PROGRESS of ${bytes} bytes`]);
+  const before = inboxWithCalls();
+  expect(() => before.inbox.push(checkpoint(1, "1"))).toThrow("CHECKPOINT before HELLO");
+  const batched = inboxWithCalls();
+  batched.inbox.push(hello);
+  batched.calls.get(1)!.isStepped = true;
+  expect(() => batched.inbox.push(checkpoint(1, "1"))).toThrow("a CHECKPOINT of a batched call");
 });
 
 test("each way through a call, and each way out of it", () => {

@@ -39,6 +39,7 @@ const ENDED: Run = {
   responseBytes: null,
   batchSize: null,
   batchReason: null,
+  terms: null,
 };
 
 const WAITING: Run = {

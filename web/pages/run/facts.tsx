@@ -28,10 +28,40 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
             <Fact title="Server sent">{run.responseBytes === null ? "–" : bytes(run.responseBytes)}</Fact>
           </>
         )}
-        <Fact title="Attempt">{run.attempt}</Fact>
+        {run.schedule && (
+          <Fact title="Schedule">
+            {run.schedule.name}, <Time at={run.schedule.time} />
+          </Fact>
+        )}
+        {run.position !== undefined && <Fact title="Position">{run.position}</Fact>}
+        <Fact title="Attempt">
+          {run.maxAttempts === undefined ? run.attempt : `${run.attempt} of ${run.maxAttempts}`}
+        </Fact>
+        {run.priority !== undefined && <Fact title="Priority">{headStart(run.priority)}</Fact>}
+        {run.tags !== undefined && <Fact title="Tags">{run.tags.join(", ")}</Fact>}
+        {run.checkpoint !== undefined && (
+          <Fact title="Checkpoint">
+            <Time at={run.checkpoint.at} />
+          </Fact>
+        )}
         <Fact title="Accepted">
           <Time at={run.createdAt} />
         </Fact>
+        {run.dueAt !== undefined && (
+          <Fact title="Begins">
+            <Time at={run.dueAt} />
+          </Fact>
+        )}
+        {run.startBy !== undefined && run.startedAt === null && (
+          <Fact title="Begins before">
+            <Time at={run.startBy} />
+          </Fact>
+        )}
+        {run.endBy !== undefined && run.completedAt === null && (
+          <Fact title="Ends before">
+            <Time at={run.endBy} />
+          </Fact>
+        )}
         <Fact title="Started">
           <Time at={run.startedAt} />
         </Fact>
@@ -73,4 +103,9 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
       </dl>
     </Card>
   );
+}
+
+/** How far a run goes ahead of others, or lets them go ahead. */
+function headStart(seconds: number): string {
+  return seconds > 0 ? `${seconds} s ahead` : `${-seconds} s behind`;
 }

@@ -30,7 +30,12 @@ export function runScale(
   const startedMs = run.startedAt === null ? null : Date.parse(run.startedAt);
   const readyMs = run.containerStartedAt === null ? null : Date.parse(run.containerStartedAt);
   const spans: TimeSpan[] = [];
-  const coldUntilMs = readyMs !== null && isCold(run) ? Math.min(readyMs, startedMs ?? readyMs) : null;
+  const failed = failedAttempts(run);
+  const [first] = failed;
+  const last = failed.at(-1);
+  // After a failed attempt, the replica is that of a later one, and no longer the one that the run first waited for.
+  const hasWaited = readyMs !== null && !first && isCold(run);
+  const coldUntilMs = hasWaited ? Math.min(readyMs, startedMs ?? readyMs) : null;
   if (coldUntilMs !== null) {
     spans.push(closed("Cold start", "cold", createdMs, coldUntilMs, "Waiting until a replica was ready"));
     if (setupMs !== null) {
@@ -38,19 +43,18 @@ export function runScale(
       spans.push(closed("setup()", "cold", setupFromMs, coldUntilMs, "The last part of the cold start"));
     }
   }
-  const queuedUntilMs = startedMs ?? endMs;
   const queuedFromMs = coldUntilMs ?? createdMs;
-  const isWaiting = startedMs === null && !isOver(run);
-  for (const attempt of run.attempts ?? []) {
-    if (attempt.number === run.attempt || attempt.startedAt === null || attempt.completedAt === null)
-      continue;
-    const note = attempt.error?.message;
-    const [fromMs, toMs] = [Date.parse(attempt.startedAt), Date.parse(attempt.completedAt)];
-    spans.push(closed(`Attempt ${attempt.number}`, "bad", fromMs, toMs, note));
-  }
+  if (first) spans.push(closed("Queued", "wait", queuedFromMs, first.fromMs));
+  spans.push(...failed);
   spans.push({
-    ...closed("Queued", "wait", queuedFromMs, queuedUntilMs, batchNote(run)),
-    isOpen: isWaiting,
+    ...closed(
+      last ? "Waiting" : "Queued",
+      "wait",
+      last?.toMs ?? queuedFromMs,
+      startedMs ?? endMs,
+      batchNote(run),
+    ),
+    isOpen: startedMs === null && !isOver(run),
   });
   if (startedMs !== null) {
     const tone = run.status === "failure" || run.status === "failed" ? "bad" : isOver(run) ? "good" : "run";
@@ -62,6 +66,14 @@ export function runScale(
   }
   if (isOver(run)) spans.push(closed(capital(run.status), "mark", endMs, endMs));
   return { fromMs: createdMs, toMs: Math.max(endMs, createdMs + 1), spans };
+}
+
+/** The attempts that ended before the run did. */
+function failedAttempts(run: Run): TimeSpan[] {
+  return (run.attempts ?? []).flatMap(({ number, startedAt, completedAt, error }) => {
+    if (number === run.attempt || startedAt === null || completedAt === null) return [];
+    return closed(`Attempt ${number}`, "bad", Date.parse(startedAt), Date.parse(completedAt), error?.message);
+  });
 }
 
 /** Whether the replica became ready after the run had come: it was started for it. */

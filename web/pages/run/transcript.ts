@@ -48,6 +48,8 @@ export function useTranscript(
         setTruncated(true);
         return true;
       }
+      // The record has it too.
+      if (event === "progress" && id === null) return true;
       const nowMs = Date.now();
       if (id === "1" && isLive && nowMs - lookedAtMs > SEEN_MS) setFirstChunk(nowMs);
       log.add(event, data);

@@ -5,6 +5,7 @@ import { FAR_END, Feed, type FeedReader } from "../../../../src/gateway/events/f
 import { TimeSlicer } from "../../../../src/kit/event-loop.ts";
 import type { Run } from "../../../../src/model/run.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
+import { ProgressKeeper } from "../../../../src/runs/progress.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
 import type { PartReader, PartWriter } from "../../../../src/runs/transcript-parts.ts";
 import { LiveTranscript, plainTranscript } from "../../../../src/runs/transcript.ts";
@@ -18,6 +19,7 @@ const text = (of: string) => ({ isText: true, bytes: Buffer.from(of) });
 /** A reader that keeps what it gets, as long as it is not full. */
 class PlayedReader implements FeedReader {
   after: number;
+  progressNumber = 0;
   isFull = false;
   readonly pieces: Piece[] = [];
   ended: "properly" | "broken off" | "failed" | null = null;
@@ -61,6 +63,8 @@ class PlayedRun {
   reads = 0;
   looks = 0;
   isEmpty = false;
+  readonly progress = new ProgressKeeper(this.clock, () => null);
+  readonly live = { keepProgress: () => this.progress } as LiveRun;
   /** What looking again finds. */
   readonly later = Promise.withResolvers<KnownRun | null>();
   readonly feed: Feed;
@@ -71,7 +75,7 @@ class PlayedRun {
       this.reads += 1;
       return await read(after, signal);
     };
-    this.feed = new Feed(this.known({ state: "running" }, {} as LiveRun), {
+    this.feed = new Feed(this.known({ state: "running" }, this.live), {
       lookup: {
         findLater: async () => {
           this.looks += 1;
@@ -103,6 +107,11 @@ class PlayedRun {
     await passed();
   }
 
+  async reports(fraction: number): Promise<void> {
+    this.progress.report({ fraction, message: null });
+    await passed();
+  }
+
   async ends(known: KnownRun | null): Promise<void> {
     this.transcript.end();
     this.later.resolve(known);
@@ -116,6 +125,48 @@ async function passed(): Promise<void> {
 }
 
 const message = (number: number, data: string): string => `id: ${number}\ndata: ${data}\n\n`;
+
+const report = (fraction: number): string =>
+  `event: progress\ndata: {"fraction":${fraction},"message":null,"at":"2026-01-15T12:00:00.000Z"}\n\n`;
+
+describe("progress of a run", () => {
+  verifies("progress.events", "comes without a number to all that wait, the newest of many", async () => {
+    const played = new PlayedRun();
+    const readers = await played.join(3);
+    await played.reports(0.1);
+    for (const fraction of [0.2, 0.3, 0.4]) await played.reports(fraction);
+    expect(new Set(readers.map((reader) => reader.text))).toEqual(new Set([report(0.1)]));
+    played.clock.advance(250);
+    await passed();
+    for (const { text: seen } of readers)
+      expect(seen.match(/"fraction":[\d.]+/g)).toEqual(['"fraction":0.1', '"fraction":0.4']);
+    await played.yields("a");
+    expect(readers[0]?.text.endsWith(message(1, "a"))).toBe(true);
+  });
+
+  verifies("progress.events", "comes first to a reader that joins later, and once", async () => {
+    const played = new PlayedRun();
+    await played.join(1);
+    await played.reports(0.5);
+    const [late] = await played.join(1);
+    expect(late?.text).toBe(report(0.5));
+    await played.yields("a");
+    expect(late?.text).toBe(report(0.5) + message(1, "a"));
+  });
+
+  test("reaches a full reader once it has room", async () => {
+    const played = new PlayedRun();
+    const [reader] = await played.join(1);
+    reader!.isFull = true;
+    await played.yields("a");
+    await played.reports(0.5);
+    expect(reader!.text).toBe(message(1, "a"));
+    reader!.isFull = false;
+    played.feed.resume(reader!);
+    await passed();
+    expect(reader!.text).toBe(message(1, "a") + report(0.5));
+  });
+});
 
 describe("readers of one run", () => {
   verifies("runs.events.shared", "get the same bytes, read and encoded once", async () => {

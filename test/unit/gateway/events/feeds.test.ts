@@ -12,10 +12,12 @@ import { Exchange, OpenExchanges } from "../../../../src/gateway/exchange.ts";
 import { UnreadAnswers } from "../../../../src/gateway/unread-answers.ts";
 import { systemClock } from "../../../../src/kit/clock.ts";
 import type { AppError } from "../../../../src/model/errors.ts";
+import { ProgressKeeper } from "../../../../src/runs/progress.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
 import { plainTranscript } from "../../../../src/runs/transcript.ts";
 import { sampleRun } from "../../../support/sample-run.ts";
+import { HandClock } from "../../../support/clocks.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";
 import { until } from "../../../support/until.ts";
 import { verifies } from "../../../verifies.ts";
@@ -25,7 +27,8 @@ const LIMITS = { ofRun: 2, ofProject: 3 };
 /** A run that gives nothing more, and does not end. */
 function runUnderWay(): KnownRun {
   const transcript = plainTranscript(null);
-  const live = {} as LiveRun;
+  const progress = new ProgressKeeper(new HandClock(), () => null);
+  const live = { keepProgress: () => progress } as LiveRun;
   return { run: sampleRun({ state: "running" }), live, payload: null, transcript, isKept: true };
 }
 

@@ -16,6 +16,12 @@ test("reads of runs, of lines, of the service's own, and all the rest", () => {
   expect(names.map(readKind)).toEqual(["runs", "runs", "own", "lines", "rest"]);
   expect(["tokens.findByJtiHash", "meta.get"].map(readKind)).toEqual(["rest", "rest"]);
   expect(["appOwners.find", "appOwners.owned"].map(readKind)).toEqual(["places", "own"]);
+  // The record of a run that was tried again is for callers, and must not hold up the dispatcher.
+  expect(["claims.attempts", "claims.position", "claims.nextDueAt"].map(readKind)).toEqual([
+    "runs",
+    "runs",
+    "own",
+  ]);
 });
 
 verifies(

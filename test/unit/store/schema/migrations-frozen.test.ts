@@ -20,7 +20,9 @@ const FOLDER = path.join(REPOSITORY, "src", "store", "schema");
 const HASHES: Readonly<Record<string, string>> = {
   "0001-initial.ts": "c40eb3ea553add6d",
   "0002-batches.ts": "a48495cbb0b5e495",
-  "0003-retries.ts": "7e0e99798fcd6d80",
+  "0003-queues.ts": "d640803a258437ce",
+  "0004-checkpoints.ts": "308d0d075e889d47",
+  "0005-schedules.ts": "e127f4ff95b21534",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */

@@ -6,6 +6,7 @@ import { deliveries } from "../../../../src/store/runs/deliveries.ts";
 import { retention } from "../../../../src/store/runs/retention.ts";
 import { packEnded } from "../../../../src/store/runs/ended-runs.ts";
 import { runs } from "../../../../src/store/runs/runs.ts";
+import { limits } from "../../../../src/store/runs/terms.ts";
 import { transcripts } from "../../../../src/store/runs/transcripts.ts";
 import { forwardedRun } from "../../../support/forwarded-runs.ts";
 import {
@@ -46,7 +47,7 @@ describe("with a little of everything stored", () => {
   const LEASE = { owner: "one" };
   // A whole table read, or all of an index: only the few runs and deliveries that someone holds may be.
   const LONG =
-    /SCAN (?!found|queued|owners|usage|apps|runs USING INDEX runs_running|deliveries USING INDEX deliveries_held)/;
+    /SCAN (?!found|queued|ahead|owners|usage|apps|runs USING INDEX runs_running|deliveries USING INDEX deliveries_held)/;
 
   beforeAll(async () => {
     const kept = () => ({
@@ -87,6 +88,15 @@ describe("with a little of everything stored", () => {
     expect(plans.join()).not.toMatch(LONG);
   });
 
+  test("runs that are late are found by the time, and settled by their ids", async () => {
+    const passed = await plansOf(session(), limits.passed, { now: 5, limit: 5 });
+    expect(passed.join()).toMatch(/^SEARCH l USING PRIMARY KEY \(at<\?\); SEARCH r USING PRIMARY KEY/);
+    const seen = [{ appNumber: 1, id: uuidv7(1), at: 1, again: null }];
+    const settled = await plansOf(session(), limits.settle, seen);
+    expect([...passed, ...settled].join()).not.toMatch(LONG);
+    expect(settled.join()).toContain("run_limits_by_run (app_number=? AND id=? AND at<?)");
+  });
+
   verifies("origins.lookup", "an app is found by its host label with an index", async () => {
     const [plan] = await plansOf(session(), apps.findHosted, ["a", "b"]);
     expect(plan).toBe("SEARCH apps USING INDEX apps_by_host_label (host_label=?)");
@@ -114,6 +124,10 @@ describe("with a little of everything stored", () => {
       "recovery of one that is alone",
       () => plansOf(session(), claims.recover, { owner: "new", isAlone: true }),
     ],
+    ["looking for the next delayed run", () => plansOf(session(), claims.nextDueAt, undefined)],
+    ["making delayed runs due", () => plansOf(session(), claims.makeDue, { now: 5, limit: 5 })],
+    ["the position of a run", () => plansOf(session(), claims.position, { appNumber: 1, id })],
+    ["the attempts of a run", () => plansOf(session(), claims.attempts, { appNumber: 1, id })],
     ["trimming a transcript", () => plansOf(session(), transcripts.trim, { appNumber: 1, id, before: 1 })],
     ["looking for what is due", () => plansOf(session(), deliveries.nextDueAt, undefined)],
     ["claiming what is due", () => plansOf(session(), deliveries.claimDue, { ...LEASE, now: 5, limit: 5 })],
