@@ -100,14 +100,15 @@ export function createKysely(pool: Lender, use: SessionUse): Kysely<Schema> {
   return new Kysely<Schema>({ dialect: new Dialect({ pool: sound }), plugins: [new CamelCasePlugin()] });
 }
 
-/** `pg` times out connecting with a timer: if the timer was late, the server may have answered. */
+/** `pg` times out connecting with a timer: as long as the timer is late, the server may have answered. */
 async function connect(pool: Lender): Promise<pg.PoolClient> {
-  const dueAt = performance.now() + (pool.options.connectionTimeoutMillis ?? 0);
-  try {
-    return await pool.connect();
-  } catch (error) {
-    if (!isSilence(error) || performance.now() < dueAt + LATE_MS) throw error;
-    return await pool.connect();
+  for (;;) {
+    const dueAt = performance.now() + (pool.options.connectionTimeoutMillis ?? 0);
+    try {
+      return await pool.connect();
+    } catch (error) {
+      if (!isSilence(error) || performance.now() < dueAt + LATE_MS) throw error;
+    }
   }
 }
 

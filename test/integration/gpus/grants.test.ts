@@ -128,6 +128,7 @@ verifies(
     const site = await withGpus(gpus, {
       holder: { main: SHOW, toml: toml(H100) },
       other: { main: SHOW, toml: toml(H100) },
+      patient: { main: SHOW, toml: `[hardware]\n${H100}` },
     });
     const held = site.call("holder", {}, { functionName: "hold" });
     await until("the GPU is granted", async () => (await holders(site)).length === 1);
@@ -141,8 +142,8 @@ verifies(
     await until("nothing waits", () => obstaclesOf(site, "other").length === 0);
     expect(await holders(site)).toEqual(["holder 0"]);
     // A call that waits when the GPU becomes free is served.
-    const waiting = site.call("other", {}, { functionName: "pid" });
-    await until("it waits", () => obstaclesOf(site, "other").includes(IN_USE));
+    const waiting = site.call("patient", {}, { functionName: "pid" });
+    await until("it waits", () => obstaclesOf(site, "patient").includes(IN_USE));
     letGo(site, "holder");
     expect((await held).json.result).toBe("0");
     expect((await waiting).status).toBe(200);
