@@ -24,6 +24,7 @@ import type { NodeDetails } from "../model/node.ts";
 import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
+import type { QueueOutlook } from "../runs/queue/outlook.ts";
 import type { Scheduler } from "../runs/schedules/scheduler.ts";
 import type { FileRuns } from "../runs/files/file-runs.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
@@ -76,6 +77,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
+  readonly outlook: QueueOutlook;
   readonly signingSecrets: SigningSecrets;
   /** Wakes the deliverer because a delivery is due. */
   readonly wake: () => void;

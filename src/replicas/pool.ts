@@ -41,7 +41,7 @@ type HiddenPayloads = { readonly input: boolean; readonly result: boolean };
 export type RunTarget = {
   readonly appNumber: number;
   readonly versionId: string;
-  readonly slots: Pick<Slots<Call>, "submit" | "abandon" | "backlogRoom">;
+  readonly slots: Pick<Slots<Call>, "submit" | "abandon" | "backlogRoom" | "outlook">;
   readonly config: AppConfig;
   readonly hidden: HiddenPayloads;
 };

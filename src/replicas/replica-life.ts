@@ -2,6 +2,7 @@ import type { Exit, InitFailure, Started, StartedServer } from "../engines/engin
 import type { Moves } from "../engines/protocol.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { type Call, CallTable } from "./call.ts";
+import type { StartPhase } from "./slots/capacity.ts";
 
 type ReplicaState = "starting" | "ready" | "draining" | "gone";
 
@@ -52,6 +53,10 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
 
   get state(): ReplicaState {
     return this.#state;
+  }
+
+  get startPhase(): StartPhase {
+    return this.waitsForGpu ? "waiting_for_gpu" : "starting";
   }
 
   obstacle(): string | null {

@@ -33,6 +33,8 @@ export type DispatcherParts = {
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
   /** Null if this is the only service. */
   readonly owners: Pick<Owners, "holderOf" | "mayClaim" | "sync" | "lookAfter"> | null;
+  /** Runs were taken out of an app's queue; `isEmpty`: none is left there. */
+  readonly onTaken?: (appNumber: number, runs: number, isEmpty: boolean) => void;
   /** Ends the queued runs of those of the apps that are deleted. */
   readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
 };
@@ -303,6 +305,7 @@ export class Dispatcher {
     // Another service may own the app by now.
     if (isRefused) void owners?.sync();
     if (hasMore) backlog.hasMore = true;
+    if (!isRefused) this.#parts.onTaken?.(appNumber, runs.length, !hasMore);
     for await (const { claimed, end } of withInputs(runs, this.#parts)) {
       if (end === BACK) {
         backlog.restsUntil = clock.monotonic() + REST_MS;

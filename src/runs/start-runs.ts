@@ -19,6 +19,9 @@ import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
+import { QueueOutlook } from "./queue/outlook.ts";
+import { QueuePaces } from "./queue/paces.ts";
+import { QueueWatch } from "./queue/watch.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
 import { Deliverer } from "./webhooks/deliverer.ts";
@@ -87,7 +90,14 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const partReader = new PartReader(store, clock);
   const runParts = { clock, store, partReader, partWriter, checkpointWriter };
   const executor = new Executor(runParts, lightRecorder, recorder);
-  const lookup = new RunLookup({ executor, journal, store, partReader, large });
+  const paces = new QueuePaces({ clock: steadyClock, target });
+  const outlook = new QueueOutlook({ store, clock: steadyClock, paces, target });
+  const queueWatch = await life.start(
+    "watch over queues",
+    () => new QueueWatch({ store, clock, steadyClock, log, paces, outlook }),
+    (started) => started.stop(),
+  );
+  const lookup = new RunLookup({ executor, journal, store, partReader, large, outlook });
   const fileRuns = await life.begin(
     "file runs",
     () =>
@@ -106,6 +116,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     executor,
     recorder,
     predecessors,
+    onTaken: (...taken) => paces.noteTaken(...taken),
     endOrphans: (appNumbers) => canceller.endOrphans(appNumbers),
   });
   await dispatcher.start();
@@ -145,6 +156,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     lightRecorder,
     recorder,
     lookup,
+    outlook,
+    queueWatch,
     canceller,
     submitter,
     dispatcher,

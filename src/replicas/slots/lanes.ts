@@ -17,6 +17,14 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     return this.#items[this.#head];
   }
 
+  /** In the order in which they leave. */
+  *values(): Generator<C> {
+    for (let index = this.#head; index < this.#items.length; index++) {
+      const call = this.#items[index];
+      if (call) yield call;
+    }
+  }
+
   /** Takes the call that has waited longest. */
   shift(): C | undefined {
     const call = this.peek();
