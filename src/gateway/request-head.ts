@@ -153,3 +153,10 @@ export function preferredWait(prefer: string | null): number | null {
   const seconds = prefer === null ? undefined : WAIT.exec(prefer)?.[1];
   return seconds === undefined ? null : Math.min(Number(seconds), MAX_WAIT_SECONDS);
 }
+
+const PROGRESS = /(?:^|[,;])\s*progress\s*(?:$|[,;])/i;
+
+/** Whether the caller of a stream wants to be told, by `Prefer: progress`, what it waits for. */
+export function prefersProgress(prefer: string | null): boolean {
+  return prefer !== null && PROGRESS.test(prefer);
+}

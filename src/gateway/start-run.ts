@@ -12,6 +12,7 @@ import { isFinal } from "../model/run.ts";
 import type { Executor } from "../runs/execute.ts";
 import type { RunRequest, Webhook } from "../runs/live-run.ts";
 import type { RunLookup } from "../runs/lookup.ts";
+import type { QueueWatch } from "../runs/queue/watch.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
 import { parseWebhookUrl } from "../runs/webhooks/target.ts";
@@ -36,6 +37,7 @@ export type StarterParts = AppParts &
     readonly submitter: Submitter;
     readonly lookup: RunLookup;
     readonly clock: Clock;
+    readonly queueWatch: Pick<QueueWatch, "watch">;
     /** Runs are due, and late, by a clock that cannot be set. */
     readonly steadyClock: Clock;
     readonly bodyRoom: BodyRoom;

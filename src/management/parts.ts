@@ -77,7 +77,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
-  readonly outlook: QueueOutlook;
+  readonly outlook: Pick<QueueOutlook, "of">;
   readonly signingSecrets: SigningSecrets;
   /** Wakes the deliverer because a delivery is due. */
   readonly wake: () => void;

@@ -38,7 +38,7 @@ export type LookupParts = {
   readonly journal: Journal;
   readonly store: Store;
   readonly partReader: PartReader;
-  readonly outlook: QueueOutlook;
+  readonly outlook: Pick<QueueOutlook, "of">;
   /** Null if all payloads are in the database. */
   readonly large: LargePayloads | null;
 };

@@ -79,6 +79,7 @@ export class QueueWatch {
   async #look(appNumber: number, isNews: boolean): Promise<void> {
     if (this.#looking.has(appNumber)) return;
     this.#looking.add(appNumber);
+    let hasFailed = false;
     try {
       const watchers = [...(this.#watchers.get(appNumber) ?? [])];
       this.#tellLive(watchers.filter(({ run, told }) => run.live && !(isNews && told)));
@@ -87,13 +88,15 @@ export class QueueWatch {
         watchers.filter(({ run, position }) => !run.live && !(isNews && position !== undefined)),
       );
     } catch (error) {
+      hasFailed = true;
       this.#parts.log.debug({ err: error, appNumber }, "could not look at a queue; looking again");
     } finally {
       this.#looking.delete(appNumber);
     }
     // Those that came meanwhile.
     const isNew = ({ run, position }: Watcher): boolean => !run.live && position === undefined;
-    if (isNews && this.#watchers.get(appNumber)?.values().some(isNew)) void this.#look(appNumber, true);
+    const watchers = [...(this.#watchers.get(appNumber) ?? [])];
+    if (isNews && !hasFailed && watchers.some(isNew)) void this.#look(appNumber, true);
   }
 
   #tellLive(watchers: readonly Watcher[]): void {

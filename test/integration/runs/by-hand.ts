@@ -20,6 +20,7 @@ import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
+import { emptyOutlook } from "../../support/no-queue.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 
 /** The time of all parts; what would be tried again in a second is, when a test skips that. */
@@ -38,6 +39,8 @@ export class HandPool {
   get came(): string[] {
     return this.calls.map(({ body }) => String(body));
   }
+
+  readonly outlook = emptyOutlook;
 
   submit(call: Call): void {
     call.enqueuedAt = CLOCK.monotonic();

@@ -91,6 +91,7 @@ export class BatchWorld {
       ready: this.replicas,
       awake: this.replicas,
       readyClock: { elapsed: (now) => now },
+      startPhase: null,
       setScaling: () => {},
       holdMs: () => 0,
       failure: () => null,
