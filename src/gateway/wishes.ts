@@ -10,7 +10,16 @@ import {
 } from "../model/terms.ts";
 import type { RequestHead } from "./request-head.ts";
 
-const NONE: Wishes = { priority: 0, delay: null, ttlMs: null, timeoutMs: null, maxAttempts: null, tags: [] };
+const NONE: Wishes = {
+  priority: 0,
+  delay: null,
+  ttlMs: null,
+  timeoutMs: null,
+  maxAttempts: null,
+  tags: [],
+  concurrencyKey: null,
+  fairnessKey: null,
+};
 const MAX_ATTEMPTS = 100;
 const MAX_DAYS = MAX_TERM_MS / 86_400_000;
 const SPANS = `a duration of up to ${MAX_DAYS} days, such as 90s or 1h30m`;

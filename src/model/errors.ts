@@ -50,6 +50,7 @@ export const ERRORS = {
   too_many_requests: limited(429, "Too many attempts; wait before you try again."),
   too_many_connections: limited(429, "You have too many open connections."),
   too_many_in_flight: limited(429, "Too many requests are in progress; wait for some to finish."),
+  backlog_full: limited(429, "Too many async runs of this app are waiting; try again later."),
   headers_too_large: invalid(431, "The headers are too large."),
   cancelled: ofApp(499, "The run was cancelled."),
   app_error: ofApp(500, "The function raised an exception."),

@@ -33,6 +33,12 @@ export const QUEUES = {
     "queue.position": "A run that waits for its turn has its position on its record, from 1.",
     "terms.durable": "What a call has asked outlives its service, in both databases.",
   }),
+  ...section("docs/queues.md: Fairness", {
+    "fair.sync-turns": "Waiting callers of an app take turns: many calls of one do not delay a single call of another.",
+    "fair.weight": "A service account of a higher weight has more turns.",
+    "fair.full-queue": "When no more callers may wait, the one with most waiting calls is refused, not another.",
+    "fair.no-starvation": "Every caller that waits has its turns, whatever the others do.",
+  }),
   ...section("docs/queues.md: Checkpoints", {
     "checkpoint.next-attempt":
       "The next attempt of an async run reads the last checkpoint, and how many chunks are stored.",

@@ -2,7 +2,7 @@ import type { Row, Session } from "../operation.ts";
 import type { RawBuilder } from "kysely";
 import { BATCH_REASONS, RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
 import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
-import type { Terms } from "../../model/terms.ts";
+import { parseTerms } from "../../model/terms.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
@@ -189,7 +189,7 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     batchSize: row.batchSize,
     // Null for a reason that only a later release has.
     batchReason: BATCH_REASONS[row.batchReason ?? -1] ?? null,
-    terms: row.terms === null ? null : (JSON.parse(row.terms) as Terms),
+    terms: row.terms === null ? null : parseTerms(row.terms),
   };
 }
 

@@ -4,7 +4,16 @@ import { readTarget } from "../../../src/gateway/route.ts";
 import { readWishes, SERVER_PREFIX } from "../../../src/gateway/wishes.ts";
 import { verifies } from "../../verifies.ts";
 
-const NONE = { priority: 0, delay: null, ttlMs: null, timeoutMs: null, maxAttempts: null, tags: [] };
+const NONE = {
+  priority: 0,
+  delay: null,
+  ttlMs: null,
+  timeoutMs: null,
+  maxAttempts: null,
+  tags: [],
+  concurrencyKey: null,
+  fairnessKey: null,
+};
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2027, 0, 1, 8);
 
