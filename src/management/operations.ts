@@ -16,6 +16,7 @@ import { volumeOperations } from "./projects/volumes.ts";
 import { webhookOperations } from "./projects/webhooks.ts";
 import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";
+import { bulkOperations } from "./runs/bulk.ts";
 import { runOperations } from "./runs/runs.ts";
 
 /** Every operation of the management API, in the order its document shows them. */
@@ -26,6 +27,7 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...memberOperations(parts),
     ...appOperations(parts),
     ...runOperations(parts),
+    ...bulkOperations(parts),
     ...logOperations(parts),
     ...figureOperations(parts),
     ...deployOperations(parts),

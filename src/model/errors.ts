@@ -24,6 +24,7 @@ export const ERRORS = {
   run_not_found: absent(404, "The app has no such run."),
   build_not_found: absent(404, "The app has no such build."),
   schedule_not_found: absent(404, "The app has no such schedule."),
+  bulk_job_not_found: absent(404, "The app has no such action on many runs, or it was long ago."),
   method_not_allowed: invalid(405, "The method is not allowed here."),
   request_timeout: invalid(408, "The request took too long to arrive."),
   run_finished: invalid(409, "The run has already ended."),

@@ -7,6 +7,7 @@ import type { Seal } from "../kit/seal.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
+import { BulkWorker } from "./bulk/bulk-worker.ts";
 import { Canceller } from "./cancel.ts";
 import { CheckpointWriter } from "./checkpoint-writer.ts";
 import { ClaimRecorder, type ClaimRecorderParts } from "./claim-recorder.ts";
@@ -144,6 +145,21 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   scheduler.start();
+  const bulkWorker = await life.begin(
+    "bulk jobs",
+    () =>
+      new BulkWorker({
+        store,
+        clock: steadyClock,
+        log,
+        owner,
+        reserve,
+        serves: (appNumber) => target(appNumber) !== null,
+        wake: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+        cancel: (run) => canceller.cancel(run, () => true),
+      }),
+  );
+  bulkWorker.start();
   /** An app was deleted: its queued runs end, and what is stored of it is removed. */
   const endRunsOf = (appNumber: number): void => {
     dispatcher.wake(appNumber);
@@ -162,6 +178,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     submitter,
     dispatcher,
     scheduler,
+    bulkWorker,
     deliverer,
     steadyClock,
     signingSecrets,

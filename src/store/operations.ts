@@ -4,6 +4,7 @@ import { appOwners } from "./nodes/app-owners.ts";
 import { apps } from "./apps/apps.ts";
 import { auditEntries } from "./accounts/audit.ts";
 import { buildLines, builds } from "./apps/builds.ts";
+import { bulkJobs } from "./runs/bulk-jobs.ts";
 import { changes } from "./nodes/changes.ts";
 import { checkpoints } from "./runs/checkpoints.ts";
 import { claims } from "./runs/claims.ts";
@@ -38,6 +39,7 @@ const OPERATIONS = {
   auditEntries,
   buildLines,
   builds,
+  bulkJobs,
   changes,
   checkpoints,
   claims,

@@ -64,4 +64,22 @@ export const QUEUES = {
     "progress.bounded": "Fraction and message are bounded.",
     "progress.throttled": "However often a function reports, a few reports are stored.",
   }),
+  ...section("docs/queues.md: While a run waits", {
+    "queue.expected": "A run that waits for its turn has the time on its record at which it is expected to begin.",
+    "queue.events": "Readers of `/events` get `event: queue` without a number until the run starts.",
+    "queue.events.crowd": "However many watch runs of an app, its queue is looked at once a second.",
+    "queue.owner": "Position and expected start are the same whichever node is asked.",
+    "queue.told": "A waiting stream with `Prefer: progress` gets its headers at once, and comments with its place.",
+    "queue.told.failure": "A failure of such a stream is an event, and the answer has no proper end.",
+  }),
+  ...section("docs/queues.md: Many runs at once", {
+    "bulk.retry": "Runs are tried again as new runs with the same arguments; those without are counted.",
+    "bulk.cancel": "Queued and running runs are cancelled by conditions.",
+    "bulk.delete": "Ended runs are deleted by conditions, with all that is stored of them.",
+    "bulk.explicit": "Without a condition, an action on many runs has to say that all are meant.",
+    "bulk.survives": "Such an action survives the death of its service, and does nothing twice.",
+    "bulk.stopped": "It can be stopped; what it has done stays.",
+    "bulk.audit": "The audit log has an entry for each of them.",
+    "bulk.command": "`millrace runs retry`, `cancel` and `delete` do the same.",
+  }),
 };
