@@ -32,7 +32,7 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
   ],
   "Runs and data": [
     ["schedules", "list, create, pause, run and delete schedules", () => import("./client/schedules.ts")],
-    ["runs", "list, show, follow and cancel runs", () => import("./client/runs.ts")],
+    ["runs", "list, show, follow, cancel, retry and delete runs", () => import("./client/runs.ts")],
     ["logs", "show what an app printed", () => import("./client/logs.ts")],
     ["containers", "list the replicas of an app", () => import("./client/apps.ts")],
     ["secrets", "manage encrypted environment variables of apps", () => import("./client/secrets.ts")],

@@ -29,7 +29,7 @@ const PLACE = z.object({
   expectedStartAt: z.nullable(TIMESTAMP),
   phase: z.enum(WAIT_PHASES),
 });
-type PlaceRecord = z.infer<typeof PLACE>;
+export type PlaceRecord = z.infer<typeof PLACE>;
 
 /** That a run made a checkpoint: with how many chunks, and in which attempt. */
 const CHECKPOINT = z.object({ at: TIMESTAMP, sent: z.int(), attempt: z.int() });
