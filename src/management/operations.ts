@@ -17,6 +17,7 @@ import { webhookOperations } from "./projects/webhooks.ts";
 import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";
 import { bulkOperations } from "./runs/bulk.ts";
+import { queueHistoryOperations } from "./runs/queue-history.ts";
 import { runOperations } from "./runs/runs.ts";
 
 /** Every operation of the management API, in the order its document shows them. */
@@ -28,6 +29,7 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...appOperations(parts),
     ...runOperations(parts),
     ...bulkOperations(parts),
+    ...queueHistoryOperations(parts),
     ...logOperations(parts),
     ...figureOperations(parts),
     ...deployOperations(parts),

@@ -25,6 +25,7 @@ import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { BulkWorker } from "../runs/bulk/bulk-worker.ts";
+import type { QueueHistory } from "../runs/queue/history.ts";
 import type { QueueOutlook } from "../runs/queue/outlook.ts";
 import type { Scheduler } from "../runs/schedules/scheduler.ts";
 import type { FileRuns } from "../runs/files/file-runs.ts";
@@ -78,6 +79,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
+  readonly queueHistory: Pick<QueueHistory, "of">;
   readonly bulkWorker: Pick<BulkWorker, "wake">;
   readonly outlook: Pick<QueueOutlook, "of">;
   readonly signingSecrets: SigningSecrets;

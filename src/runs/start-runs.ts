@@ -20,6 +20,7 @@ import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
+import { QueueHistory } from "./queue/history.ts";
 import { QueueOutlook } from "./queue/outlook.ts";
 import { QueuePaces } from "./queue/paces.ts";
 import { QueueWatch } from "./queue/watch.ts";
@@ -98,6 +99,12 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new QueueWatch({ store, clock, steadyClock, log, paces, outlook }),
     (started) => started.stop(),
   );
+  const serves = (appNumber: number): boolean => target(appNumber) !== null;
+  const queueHistory = await life.start(
+    "history of queues",
+    () => new QueueHistory({ store, clock, log, paces, serves }),
+    (started) => started.stop(),
+  );
   const lookup = new RunLookup({ executor, journal, store, partReader, large, outlook });
   const fileRuns = await life.begin(
     "file runs",
@@ -154,7 +161,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         log,
         owner,
         reserve,
-        serves: (appNumber) => target(appNumber) !== null,
+        serves,
         wake: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
         cancel: (run) => canceller.cancel(run, () => true),
       }),
@@ -174,6 +181,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     lookup,
     outlook,
     queueWatch,
+    queueHistory,
     canceller,
     submitter,
     dispatcher,
