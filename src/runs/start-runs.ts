@@ -4,6 +4,7 @@ import type { AddressRanges } from "../kit/ip-addresses.ts";
 import { steady } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { Run } from "../model/run.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
@@ -28,7 +29,7 @@ import { SigningSecrets } from "./webhooks/signing-secrets.ts";
 const SETTLE_MS = 5_000;
 
 type RunsParts = Omit<SweeperParts, "isFirst"> &
-  Pick<DispatcherParts, "target" | "versionTarget"> &
+  Pick<DispatcherParts, "target" | "versionTarget" | "weights"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly webhookAllow: AddressRanges;
@@ -87,7 +88,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const partReader = new PartReader(store, clock);
   const runParts = { clock, store, partReader, partWriter, checkpointWriter };
   const executor = new Executor(runParts, lightRecorder, recorder);
-  const lookup = new RunLookup({ executor, journal, store, partReader, large });
+  const turnOf = (appNumber: number) => dispatcher.turnOf(appNumber);
+  const lookup = new RunLookup({ executor, journal, store, partReader, large, turnOf });
   const fileRuns = await life.begin(
     "file runs",
     () =>
@@ -99,7 +101,19 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   const cancelFile = (runId: string) => fileRuns.cancel(runId);
-  const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
+  const onDropped = (run: Run): void => {
+    const of = target(run.appNumber);
+    if (of) dispatcher.admit({ target: of, terms: run.terms });
+  };
+  const canceller = new Canceller({
+    lookup,
+    store,
+    clock: steadyClock,
+    onDeliveries,
+    onDropped,
+    target,
+    cancelFile,
+  });
   const dispatcher = new Dispatcher({
     ...basics,
     clock: steadyClock,

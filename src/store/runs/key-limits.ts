@@ -1,6 +1,6 @@
 import type { RawBuilder } from "kysely";
 import type { QueueConfig, Rate } from "../../model/app-config.ts";
-import { endOfAll, nextRoomAt, roomIn, type Starts, withStarts } from "../../model/rate.ts";
+import { endOfAll, hasKeyLimits, nextRoomAt, roomIn, type Starts, withStarts } from "../../model/queue-limits.ts";
 import { heavyRead, read, type Session, write } from "../operation.ts";
 import { all, appsFound, firstOf } from "../queries.ts";
 import { PARKED } from "../schema/0006-queue-limits.ts";
@@ -9,7 +9,7 @@ import { isDueIn, type Pick } from "./turns.ts";
 
 // What an app allows its runs, and those of a concurrency key. Every claim keeps to it, whatever else happens. A run that comes
 // while its key has enough is parked until its key is admitted; should that be lost in a crash, the next look at all keys
-// (`activeKeys`) makes good for it.
+// (`keyLines.stuck`) makes good for it.
 
 /** What is claimed keeps to this; times are of the claimer's clock. */
 export type LimitQuery = {
@@ -101,11 +101,6 @@ export async function countStarts(
   return [...keys.keys()];
 }
 
-/** Whether the runs of one key of the app may have to wait for each other. */
-export function hasKeyLimits(queue: QueueConfig | undefined): boolean {
-  return queue !== undefined && (queue.concurrencyKeyLimit !== null || queue.concurrencyKeyRateLimit !== null);
-}
-
 /** The runs of concurrency keys. */
 export const keyLines = {
   /** Lets as many parked runs of each key wait for their turn as may begin now; and one at the time when the next may. */
@@ -125,21 +120,35 @@ export const keyLines = {
     return rows.map(({ appNumber }) => appNumber);
   }),
 
-  /** The keys of an app's unfinished runs, in order, after one. Goes from key to key. */
-  active: heavyRead(async (session, { appNumber, after, limit }: KeysQuery): Promise<string[]> => {
+  /**
+   * Of the next keys of an app's unfinished runs after one, those all of whose runs are parked; and the last of the keys, null
+   * at the end. Goes from key to key. Of other keys the end of a run admits the next one.
+   */
+  stuck: heavyRead(async (session, { appNumber, after, limit }: KeysQuery): Promise<StuckKeys> => {
     const { sql, db } = session;
     const key = sql`runs.concurrency_key`;
     const ofApp = sql`runs.app_number = ${appNumber} and ${isKeyed(session)}`;
-    const { rows } = await sql<{ key: string }>`
+    const ofKey = sql`${ofApp} and ${key} = found.key`;
+    const { rows } = await sql<{ key: string; isMoving: number | boolean }>`
       with recursive found (key, nth) as (
         select (select ${key} from runs where ${ofApp} and ${key} > ${after} order by ${key} limit 1), 1
         union all
         select (select ${key} from runs where ${ofApp} and ${key} > found.key order by ${key} limit 1), nth + 1
         from found where found.key is not null and nth < ${limit}
       )
-      select key from found where key is not null order by nth
+      select key, (
+        exists (select 1 from runs where ${ofKey} and ${isInState(session, "running")})
+        or exists (select 1 from runs where ${ofKey} and ${isDue(session)})
+        or exists (
+          select 1 from runs where ${ofKey} and ${isInState(session, "queued")} and runs.due_at < ${sql.lit(PARKED)}
+        )
+      ) as is_moving
+      from found where key is not null order by nth
     `.execute(db);
-    return rows.map((row) => row.key);
+    return {
+      keys: rows.flatMap((row) => (row.isMoving ? [] : row.key)),
+      next: rows.length === limit ? (rows.at(-1)?.key ?? null) : null,
+    };
   }),
 
   /** How many runs of an app wait for their turn, or for their key's; counted up to so many. */
@@ -169,6 +178,7 @@ export const keyLines = {
 };
 
 type KeysQuery = { readonly appNumber: number; readonly after: string; readonly limit: number };
+type StuckKeys = { readonly keys: readonly string[]; readonly next: string | null };
 type WaitingQuery = { readonly appNumber: number; readonly most: number };
 type RemoveQuery = { readonly now: number; readonly limit: number };
 
@@ -192,14 +202,18 @@ async function admitKey(session: Session, { queue, now, ...appKey }: Admission):
 /** Lets the first parked runs of a key begin then, or now; returns how many. */
 async function unpark(session: Session, { appNumber, key }: AppKey, limit: number, dueAt: number | null) {
   const { sql, db } = session;
-  const { numAffectedRows } = await sql`
-    update runs set due_at = ${dueAt} where app_number = ${appNumber} and id in (
-      select runs.id from runs
-      where runs.app_number = ${appNumber} and runs.concurrency_key = ${key} and ${isParked(session)}
-      order by ${placeInQueue(session)} limit ${limit} ${session.skipLocked("runs")}
-    )
+  // Not within the update: Postgres may look for them more than once, and skips those that it has locked before.
+  const { rows } = await sql<{ id: Uint8Array }>`
+    select runs.id from runs
+    where runs.app_number = ${appNumber} and runs.concurrency_key = ${key} and ${isParked(session)}
+    order by ${placeInQueue(session)} limit ${limit} ${session.skipLocked("runs")}
   `.execute(db);
-  return Number(numAffectedRows);
+  if (rows.length > 0)
+    await sql`
+      update runs set due_at = ${dueAt}
+      where app_number = ${appNumber} and id in (${sql.join(rows.map(({ id }) => id))})
+    `.execute(db);
+  return rows.length;
 }
 
 /** Whether a run of the key may begin by then. */
@@ -229,7 +243,7 @@ async function countOf(session: Session, { appNumber, key }: AppKey, which: "run
     select count(*) as count from (
       select 1 from runs where runs.app_number = ${appNumber} and runs.concurrency_key = ${key}
         and ${isKeyed(session)} and ${isCounted} limit ${MOST_COUNTED}
-    ) as some
+    ) as counted
   `.execute(db);
   return rows[0]!.count;
 }

@@ -98,7 +98,7 @@ async function countUpTo(session: Session, appNumber: number, names: readonly st
   const ofLine = sql`${isDueIn(session, appNumber)} and ${lineIn(session)} = lines.name`;
   const { rows: counted } = await sql<{ count: number }>`
     with lines (nth, name) as (values ${sql.join(rows)})
-    select (select count(*) from (select 1 from runs where ${ofLine} limit ${most}) as some) as count
+    select (select count(*) from (select 1 from runs where ${ofLine} limit ${most}) as counted) as count
     from lines order by nth
   `.execute(db);
   return counted.map(({ count }) => count);

@@ -57,10 +57,12 @@ async function pickAlone(session: Session, query: PickQuery): Promise<Picks | nu
     order by ${line}, ${placeInQueue(session)} limit ${query.limit + 1} ${session.skipLocked("runs")}
   `.execute(db);
   const [first] = rows;
-  if (!first) return { picks: [], hasMore: false, turn: null };
+  const { turn: before = null, weights = {} } = query;
+  if (!first) return { picks: [], hasMore: false, turn: before };
   if (first.line !== first.last) return null;
   const count = fitting(rows, query);
-  const turn = { line: first.line, used: 0, isAlone: true };
+  const used = (usedOf(before, first.line) + count) % (weights[first.line] ?? 1);
+  const turn = { line: first.line, used, isAlone: true };
   return { picks: rows.slice(0, count), hasMore: count < rows.length, turn };
 }
 
@@ -77,7 +79,7 @@ async function pickInTurn(session: Session, query: PickQuery): Promise<Picks> {
   const total = lines.reduce((sum, { weight }) => sum + weight, 0);
   const rounds = lines.length < most ? Math.ceil(limit / Math.max(1, total)) + 1 : 1;
   const quotas = lines.map(({ weight, used }) => Math.min(limit, weight * rounds - used));
-  if (lines.length === 0) return { picks: [], hasMore: false, turn: null };
+  if (lines.length === 0) return { picks: [], hasMore: false, turn };
   const place = placeInQueue(session);
   const ofLine = (of: string) =>
     sql`${isDueIn(session, appNumber)} and ${lineIn(session)} = ${sql.ref(of)}`;
