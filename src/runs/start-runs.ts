@@ -4,6 +4,7 @@ import type { AddressRanges } from "../kit/ip-addresses.ts";
 import { steady } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { Run } from "../model/run.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
@@ -21,7 +22,7 @@ import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import { QueueHistory } from "./queue/history.ts";
-import { QueueOutlook } from "./queue/outlook.ts";
+import { type OutlookParts, QueueOutlook } from "./queue/outlook.ts";
 import { QueuePaces } from "./queue/paces.ts";
 import { QueueWatch } from "./queue/watch.ts";
 import { Submitter } from "./submit.ts";
@@ -33,7 +34,7 @@ import { SigningSecrets } from "./webhooks/signing-secrets.ts";
 const SETTLE_MS = 5_000;
 
 type RunsParts = Omit<SweeperParts, "isFirst"> &
-  Pick<DispatcherParts, "target" | "versionTarget"> &
+  Pick<DispatcherParts, "target" | "versionTarget" | "weights"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly webhookAllow: AddressRanges;
@@ -93,10 +94,11 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const runParts = { clock, store, partReader, partWriter, checkpointWriter };
   const executor = new Executor(runParts, lightRecorder, recorder);
   const paces = new QueuePaces({ clock: steadyClock, target });
-  const outlook = new QueueOutlook({ store, clock: steadyClock, paces, target });
+  const turnOf: OutlookParts["turnOf"] = (appNumber) => dispatcher.turnOf(appNumber);
+  const outlook = new QueueOutlook({ store, clock: steadyClock, paces, target, turnOf });
   const queueWatch = await life.start(
     "watch over queues",
-    () => new QueueWatch({ store, clock, steadyClock, log, paces, outlook }),
+    () => new QueueWatch({ clock, steadyClock, log, paces, outlook }),
     (started) => started.stop(),
   );
   const serves = (appNumber: number): boolean => target(appNumber) !== null;
@@ -117,7 +119,19 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   const cancelFile = (runId: string) => fileRuns.cancel(runId);
-  const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
+  const onDropped = (run: Run): void => {
+    const of = target(run.appNumber);
+    if (of) dispatcher.admit({ target: of, terms: run.terms });
+  };
+  const canceller = new Canceller({
+    lookup,
+    store,
+    clock: steadyClock,
+    onDeliveries,
+    onDropped,
+    target,
+    cancelFile,
+  });
   const dispatcher = new Dispatcher({
     ...basics,
     clock: steadyClock,

@@ -39,6 +39,20 @@ export const QUEUES = {
     "fair.full-queue": "When no more callers may wait, the one with most waiting calls is refused, not another.",
     "fair.no-starvation": "Every caller that waits has its turns, whatever the others do.",
   }),
+  ...section("docs/queues.md: Turns", {
+    "queue.fair": "Lines of an app take turns: the waiting runs of one caller do not delay those of another.",
+    "queue.weights": "A line has as many turns in each round as its weight says.",
+  }),
+  ...section("docs/queues.md: Limits", {
+    "queue.config": "`[queue]` is checked, and every value has bounds.",
+    "queue.concurrency": "No more async runs of an app run at once than `concurrency_limit`, on all nodes.",
+    "queue.key-concurrency":
+      "No more runs with the same `concurrency_key` run at once than `concurrency_key_limit`; others pass those that wait.",
+    "queue.rate": "In no period begin more runs than `rate_limit` allows.",
+    "queue.key-rate": "In no period begin more runs of a key than `concurrency_key_rate_limit` allows.",
+    "queue.key-crash": "Runs that wait for their key begin also after the service has died at any point.",
+    "queue.backlog": "Beyond `max_backlog` waiting runs, an async call gets 429 `backlog_full`.",
+  }),
   ...section("docs/queues.md: Checkpoints", {
     "checkpoint.next-attempt":
       "The next attempt of an async run reads the last checkpoint, and how many chunks are stored.",

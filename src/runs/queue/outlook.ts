@@ -4,6 +4,7 @@ import type { QueuePlace, Run, RunKey } from "../../model/run.ts";
 import type { Call } from "../../replicas/call.ts";
 import type { RunTarget } from "../../replicas/pool.ts";
 import type { SlotsOutlook } from "../../replicas/slots/slots.ts";
+import type { TurnsQuery } from "../../store/runs/turns.ts";
 import type { Store } from "../../store/store.ts";
 import type { LiveRun } from "../live-run.ts";
 import type { QueuePaces } from "./paces.ts";
@@ -15,6 +16,8 @@ export type OutlookParts = {
   readonly paces: QueuePaces;
   /** Null for an app that takes no runs here. */
   readonly target: (appNumber: number) => RunTarget | null;
+  /** Whose turn it is among the lines of an app. */
+  readonly turnOf: (appNumber: number) => Pick<TurnsQuery, "turn" | "weights">;
 };
 
 /** A run that has not begun, stored or on its way to a replica of this service. */
@@ -35,8 +38,14 @@ export class QueueOutlook {
     if (run.state !== "queued" || run.dueAt !== null) return null;
     if (live) return this.ofLive(live, live.request.target.slots.outlook(new Set([live.call])));
     if (!run.isAsync) return null;
-    const position = await this.#parts.store.claims.position(run);
+    const position = await this.positionOf(run);
     return position === null ? null : this.ofStored(run.appNumber, position);
+  }
+
+  /** Among the stored runs; null if it does not wait for its turn there. */
+  async positionOf({ appNumber, id }: RunKey): Promise<number | null> {
+    const { store, turnOf } = this.#parts;
+    return await store.claims.position({ appNumber, id, ...turnOf(appNumber) });
   }
 
   /** The place of a run that waits for a slot; null if it does not. */

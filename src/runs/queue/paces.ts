@@ -47,9 +47,10 @@ export class QueuePaces {
   of(appNumber: number): QueuePace | null {
     const target = this.#parts.target(appNumber);
     if (!target) return null;
-    const { maxReplicas, replicaConcurrency } = target.config.scaling;
+    const { scaling, queue } = target.config;
+    const slots = scaling.maxReplicas * scaling.replicaConcurrency;
     const { meanRunMs } = target.slots.outlook(NO_CALLS);
     const departures = this.#observed.get(appNumber)?.departures ?? [];
-    return { departures, meanRunMs, capacity: maxReplicas * replicaConcurrency };
+    return { departures, meanRunMs, capacity: Math.min(slots, queue?.concurrencyLimit ?? slots) };
   }
 }

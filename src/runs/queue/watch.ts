@@ -13,7 +13,7 @@ const COUNTED_PER_LOOK = 20;
 const TOLD_MS = 2_000;
 const TOLD_PART = 0.1;
 
-type WatchParts = Pick<OutlookParts, "store" | "paces"> & {
+type WatchParts = Pick<OutlookParts, "paces"> & {
   readonly clock: Clock;
   /** Runs are due by this one. */
   readonly steadyClock: Clock;
@@ -108,14 +108,14 @@ export class QueueWatch {
   }
 
   async #tellStored(appNumber: number, watchers: readonly Watcher[]): Promise<void> {
-    const { store, paces, outlook } = this.#parts;
+    const { paces, outlook } = this.#parts;
     const uncounted = watchers.filter(({ position }) => position === undefined);
     const counted = watchers.filter(({ position }) => position !== undefined);
     const next = counted.toSorted((a, b) => a.takenThen - b.takenThen).slice(0, COUNTED_PER_LOOK);
     // One after the other: a crowd must not use up the connections of the database.
     for (const watcher of [...uncounted, ...next]) {
       const takenThen = paces.taken(appNumber);
-      watcher.position = await store.claims.position(watcher.run);
+      watcher.position = await outlook.positionOf(watcher.run);
       watcher.takenThen = takenThen;
     }
     const taken = paces.taken(appNumber);

@@ -37,9 +37,9 @@ class PlayedQueue {
     };
     const store = { claims } as unknown as Store;
     const { clock, paces } = this;
-    const outlook = new QueueOutlook({ store, clock, paces, target: () => this.target });
+    const outlook = new QueueOutlook({ store, clock, paces, target: () => this.target, turnOf: () => ({}) });
     const log = createLog("silent");
-    this.watch = new QueueWatch({ store, clock, steadyClock: clock, log, paces, outlook });
+    this.watch = new QueueWatch({ clock, steadyClock: clock, log, paces, outlook });
   }
 
   follow(id: string): { readonly told: (number | null)[]; readonly stop: () => void } {

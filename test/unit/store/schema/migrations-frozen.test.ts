@@ -23,6 +23,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0003-queues.ts": "d640803a258437ce",
   "0004-checkpoints.ts": "308d0d075e889d47",
   "0005-schedules.ts": "e127f4ff95b21534",
+  "0006-queue-limits.ts": "c571dd70544d3723",
   "0009-bulk-jobs.ts": "380801c677a2583c",
 };
 
