@@ -344,6 +344,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   if (node) {
     followIdentity(node.changes, installation);
     followSecrets(node.changes, catalog);
+    runs.queueStates.follow(node.changes);
     followSigningSecrets(node.changes, runs.signingSecrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };

@@ -18,6 +18,7 @@ import { Journal, LightRecorder } from "./journal.ts";
 import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
+import { QueueStates } from "./queue-states.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
@@ -100,8 +101,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   const cancelFile = (runId: string) => fileRuns.cancel(runId);
   const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
-  const dispatcher = new Dispatcher({
+  const queueStates = new QueueStates({
+    store,
+    onPaused: (appNumber) => executor.putBack(appNumber),
+    onResumed: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+  });
+  await queueStates.start();
+  const dispatcher: Dispatcher = new Dispatcher({
     ...basics,
+    isPaused: (appNumber) => queueStates.isPaused(appNumber),
     clock: steadyClock,
     executor,
     recorder,
@@ -119,7 +127,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   sweeper.start();
   const submitter = await life.begin(
     "submitter",
-    () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
+    () =>
+      new Submitter({
+        ...basics,
+        executor,
+        dispatcher,
+        recorder,
+        lightRecorder,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
+      }),
   );
   await fileRuns.start();
   const scheduler = await life.begin(
@@ -148,6 +164,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     canceller,
     submitter,
     dispatcher,
+    queueStates,
     scheduler,
     deliverer,
     steadyClock,

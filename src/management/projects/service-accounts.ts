@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
+import { MAX_WEIGHT, USUAL_WEIGHT } from "../../model/fairness.ts";
 import { APP_NAME, FUNCTION_NAME } from "../../model/names.ts";
 import { storedLimits } from "../../identity/token-judge.ts";
 import { type CallLimits, type Role, ROLES } from "../../model/roles.ts";
@@ -91,15 +92,21 @@ const MAX_USER_TOKEN_SECONDS = 86_400;
 const NAME = line(100);
 const DESCRIPTION = prose(1000).nullable();
 const ROLE = z.enum(ROLES);
+const WEIGHT = z.int().min(1).max(MAX_WEIGHT);
 
 const NEW_ACCOUNT = z.object({
   name: NAME,
   description: DESCRIPTION.optional(),
   role: ROLE.nullish(),
+  weight: WEIGHT.nullish(),
   ...LIMIT_MEMBERS,
   ...EXPIRY_MEMBERS,
 });
-const CHANGE = NEW_ACCOUNT.extend({ name: NAME.optional(), role: ROLE.optional() });
+const CHANGE = NEW_ACCOUNT.extend({
+  name: NAME.optional(),
+  role: ROLE.optional(),
+  weight: WEIGHT.optional(),
+});
 const NEW_USER_TOKEN = z.object({
   // Not normalized: two spellings are two users.
   user: z
@@ -137,7 +144,8 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const limits = limitsOf(call.body, role, null);
         const now = clock.now();
         const expiresAt = expiryOf(call.body, now) ?? now + LIFE_MS;
-        const given = { projectId, name, description, role, limits, expiresAt };
+        const weight = call.body.weight ?? USUAL_WEIGHT;
+        const given = { projectId, name, description, role, limits, weight, expiresAt };
         const { accountId: id, token, createdAt } = await tokens.issue(given);
         const after = shown({ ...given, id, createdAt });
         await call.record("service-account.create", id, { after });
@@ -161,7 +169,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       errors: ["not_found"],
       handle: async (call) => {
         const { id } = call.params;
-        const { name, description, role } = call.body;
+        const { name, description, role, weight } = call.body;
         // Retried if another request changed the limits that the change builds on.
         for (let tries = 0; tries < TRIES; tries++) {
           const before = await find(call.params);
@@ -180,6 +188,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
             ...(name !== undefined && { name }),
             ...(description !== undefined && { description }),
             ...(role !== undefined && { role }),
+            ...(weight !== undefined && { weight }),
             ...(callLimits && callLimits !== before.callLimits && { callLimits }),
             ...(expiresAt !== null && { expiresAt }),
           };
@@ -265,7 +274,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
 type Shown = Omit<ServiceAccount, "callLimits" | "lastUsedAt" | "revokedAt">;
 
 function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
-  const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;
+  const { id, name, description, role, projectId, createdAt, expiresAt, weight, limits } = account;
   return {
     id,
     name,
@@ -274,6 +283,7 @@ function shown(account: Shown & { readonly limits: CallLimits | null }): Account
     projectId: projectId ?? "",
     createdAt: timestamp(createdAt),
     expiresAt: timestamp(expiresAt),
+    ...(weight !== USUAL_WEIGHT && { weight }),
     ...(limits && {
       apps: [...limits.apps],
       functions: limits.functions && [...limits.functions],
@@ -291,6 +301,7 @@ function listed(account: ServiceAccount): ListedAccount {
   const { lastUsedAt, revokedAt } = account;
   return {
     ...shownRow(account),
+    weight: account.weight,
     lastUsedAt: lastUsedAt === null ? null : timestamp(lastUsedAt),
     revokedAt: revokedAt === null ? null : timestamp(revokedAt),
   };

@@ -5,6 +5,8 @@ import { BATCH_COLUMNS, batches } from "./0002-batches.ts";
 import { QUEUE_COLUMNS, QUEUE_TABLES, queues } from "./0003-queues.ts";
 import { CHECKPOINT_TABLES, checkpoints } from "./0004-checkpoints.ts";
 import { SCHEDULE_TABLES, schedules } from "./0005-schedules.ts";
+import { accountWeight, WEIGHT_COLUMNS } from "./0007-account-weight.ts";
+import { QUEUE_STATE_COLUMNS, queueState } from "./0008-queue-state.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -20,6 +22,8 @@ export const MIGRATIONS: Migrations = {
   "0003-queues": queues,
   "0004-checkpoints": checkpoints,
   "0005-schedules": schedules,
+  "0007-account-weight": accountWeight,
+  "0008-queue-state": queueState,
 };
 
 /** The names of all migrations of this release, in order. */
@@ -33,6 +37,8 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   QUEUE_TABLES,
   CHECKPOINT_TABLES,
   SCHEDULE_TABLES,
+  WEIGHT_COLUMNS,
+  QUEUE_STATE_COLUMNS,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ].flatMap(objectsOf);
 
