@@ -79,7 +79,7 @@ verifies("fair.header-refused", "a token that may be public may not, nor may a c
     expect([refused.status, refused.json.code]).toEqual([403, "forbidden"]);
     expect(refused.json.message).toContain("X-Millrace-Fairness-Key may be set only with");
   }
-  const open = await service().own({ main: MAIN, toml: "disable_auth = true" });
+  const open = await service().own({ main: MAIN, toml: "[deployment]\ndisable_auth = true\n" });
   expect((await service().call(open, {}, { ...options, token: null })).status).toBe(403);
   expect((await service().call(open, {}, { token: null })).status).toBe(200);
 });

@@ -106,6 +106,7 @@ describe.each(triedKinds("sqlite"))("service accounts on %s", (kind) => {
         createdAt: made[2].createdAt,
         expiresAt: made[2].expiresAt,
         lastUsedAt: null,
+        weight: 1,
         revokedAt: null,
       });
       expect(json[1]).toMatchObject({ revokedAt: usedAt });
