@@ -173,6 +173,8 @@ test("while the queue is paused nothing is claimed, and what was claimed and not
   const claimed = parts.request("claimed");
   await submitter.submit(claimed);
   await until("it came", () => pool.calls.length === 1);
+  // No replica has it yet.
+  pool.calls[0]!.handedAt = 0;
   parts.isPaused = true;
   executor.putBack(target.appNumber);
   await until("it waits again", async () => (await parts.find(claimed.id))?.state === "queued");
