@@ -1,6 +1,6 @@
 import type { RememberedToken } from "../identity/tokens.ts";
 import { AppError } from "../model/errors.ts";
-import type { Fairness } from "../model/fairness.ts";
+import { type Fairness, USUAL_WEIGHT } from "../model/fairness.ts";
 import { MAX_QUEUE_KEY_CHARS } from "../model/terms.ts";
 import type { RequestHead } from "./request-head.ts";
 
@@ -25,7 +25,7 @@ export function fairnessOf(
     const message = `${HEADER} must have 1 to ${MAX_QUEUE_KEY_CHARS} visible ASCII characters.`;
     throw new AppError("bad_request", { message });
   }
-  return { key, weight: own.weight };
+  return { key, weight: USUAL_WEIGHT };
 }
 
 /** What is stored of it with an async run: nothing if it waits in the line of its account. */

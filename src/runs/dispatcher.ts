@@ -6,6 +6,9 @@ import { callerOf } from "../model/run.ts";
 import { hasRun, lateness } from "../model/terms.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
+import { hasKeyLimits } from "../model/queue-limits.ts";
+import type { Turn, TurnsQuery, Weights } from "../store/runs/turns.ts";
+import { KeyAdmission } from "./key-admission.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
@@ -35,6 +38,8 @@ export type DispatcherParts = {
   readonly isPaused: (appNumber: number) => boolean;
   /** Null if this is the only service. */
   readonly owners: Pick<Owners, "holderOf" | "mayClaim" | "sync" | "lookAfter"> | null;
+  /** The weights of the accounts of an app's project, those that are not 1; absent: there are none. */
+  readonly weights?: (appNumber: number) => Weights;
   /** Ends the queued runs of those of the apps that are deleted. */
   readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
 };
@@ -55,12 +60,20 @@ class Backlog {
   isInDoubt = false;
   /** Monotonic; no claims until then, because the arguments of the next run could not be read. */
   restsUntil = 0;
+  /** Whose turn it is among the lines of the app. */
+  turn: Turn | null = null;
+  /** Monotonic; until then the app's limits allow no further run, unless one ends. */
+  heldUntil = 0;
+  /** For that time, if it is near. */
+  timer: Timer | null = null;
 }
 
 /** How often a backlog without room is checked again. */
 const LOOK_MS = 1_000;
 /** How often the store's claimed and queued runs are compared with the state here. */
 const REVIEW_MS = 60_000;
+/** How often concurrency keys are looked for that a crash has left without a run that could begin. */
+const LOOK_AT_KEYS_MS = 10_000;
 /** Arguments of waiting runs in memory, per app. */
 const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
 /** A run is given up after this many interruptions, because it may cause them. */
@@ -79,6 +92,7 @@ const UNREACHED = "the dispatcher could not reach the storage";
 export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
+  readonly #keys: KeyAdmission;
   readonly #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
   #makingDue: Promise<void> | null = null;
@@ -90,6 +104,11 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
+    this.#keys = new KeyAdmission({
+      ...parts,
+      queueOf: (appNumber) => parts.target(appNumber)?.config ?? null,
+      onAdmitted: (appNumber, dueAt) => this.released(appNumber, dueAt),
+    });
   }
 
   /** Requeues the runs of earlier processes, and begins to dispatch. */
@@ -99,7 +118,10 @@ export class Dispatcher {
     const count = await store.claims.recover({ owner, isAlone, dead: predecessors });
     if (count > 0) log.info({ count }, "requeued runs that an earlier service left unfinished");
     await this.#lookForWork();
+    await this.#keys.look();
+    this.#every(LOOK_AT_KEYS_MS, () => this.#keys.look());
     this.#every(LOOK_MS, async () => {
+      this.#keys.retry();
       for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
     });
     this.#every(LOOK_MS, () => this.#makeDue());
@@ -112,6 +134,8 @@ export class Dispatcher {
     this.#isStopping = true;
     for (const timer of this.#timers) timer.cancel();
     this.#dueTimer?.cancel();
+    for (const { timer } of this.#backlogs.values()) timer?.cancel();
+    this.#keys.stop();
   }
 
   /** Requeues the runs of dead nodes. One call at a time: waiting for a locked table, several could use up connections. */
@@ -157,7 +181,9 @@ export class Dispatcher {
   }
 
   /** Whether a run may skip the empty queue; its place must be used with `runReserved` or given back. */
-  reserve({ appNumber, slots }: RunTarget): boolean {
+  reserve({ appNumber, slots, config: { queue } }: RunTarget): boolean {
+    // Only a claim knows what runs on other services.
+    if (queue && (queue.concurrencyLimit !== null || queue.rateLimit !== null)) return false;
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
     // Runs of an app that another service may own go into the queue, where its owner finds them.
@@ -167,6 +193,18 @@ export class Dispatcher {
     if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
     return true;
+  }
+
+  /** A run with a concurrency key was parked, has ended, or is waiting again: another one may begin. */
+  admit({ target, terms }: Pick<RunRequest, "target" | "terms">): void {
+    const key = terms?.concurrencyKey ?? null;
+    if (key !== null) this.#keys.admit(target.appNumber, [key], target.config.queue);
+  }
+
+  /** Whose turn it is among the lines of an app, and their weights: what a run's position depends on. */
+  turnOf(appNumber: number): Pick<TurnsQuery, "turn" | "weights"> {
+    const weights = this.#parts.weights?.(appNumber) ?? {};
+    return { turn: this.#backlogs.get(appNumber)?.turn ?? null, weights };
   }
 
   /** A run of that app is being stored: no later run may overtake it. */
@@ -209,6 +247,8 @@ export class Dispatcher {
     await (terms ? endWhenLate(run, terms, this.#parts.clock) : run.settled());
     backlog.held -= 1;
     backlog.uncounted -= more;
+    backlog.heldUntil = 0;
+    if (terms && hasKeyLimits(run.request.target.config.queue)) this.admit(run.request);
     this.#pump(appNumber, backlog);
   }
 
@@ -232,7 +272,7 @@ export class Dispatcher {
     // Runs that wait for an earlier version count too, so that no version's runs pile up.
     const room = target.slots.backlogRoom - backlog.uncounted - backlog.reserved;
     if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
-    if (this.#parts.clock.monotonic() < backlog.restsUntil) return;
+    if (this.#parts.clock.monotonic() < Math.max(backlog.restsUntil, backlog.heldUntil)) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
     // With many runs waiting, claims many at once: claims of single short runs would cost more than the runs.
     if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
@@ -297,8 +337,11 @@ export class Dispatcher {
     const { appNumber } = target;
     const wasAway = backlog.restsUntil > 0;
     backlog.restsUntil = 0;
-    const { runs, hasMore, isRefused } = await store.claims.claim({
+    const { queue } = target.config;
+    const { runs, hasMore, isRefused, turn, held, keys } = await store.claims.claim({
       appNumber,
+      ...this.turnOf(appNumber),
+      ...(queue && { queue, now: clock.now() }),
       owner,
       holder: owners?.holderOf(appNumber) ?? null,
       // A single run shows whether the blob store is back.
@@ -308,6 +351,9 @@ export class Dispatcher {
     // Another service may own the app by now.
     if (isRefused) void owners?.sync();
     if (hasMore) backlog.hasMore = true;
+    if (turn) backlog.turn = turn;
+    if (held) this.#holdBack(appNumber, backlog, held.nextAt);
+    this.#keys.admit(appNumber, keys, queue);
     for await (const { claimed, end } of withInputs(runs, this.#parts)) {
       if (end === BACK) {
         backlog.restsUntil = clock.monotonic() + REST_MS;
@@ -318,6 +364,16 @@ export class Dispatcher {
       else if (end || claimed.run.versionId === current.versionId) this.#begin(claimed, current, end);
       else await this.#beginEarlier(claimed, current);
     }
+  }
+
+  /** The app's limits allow no further run, until then or until one ends, which may be elsewhere. */
+  #holdBack(appNumber: number, backlog: Backlog, nextAt: number | null): void {
+    const { clock } = this.#parts;
+    const waitMs = nextAt === null ? LOOK_MS : Math.min(LOOK_MS, Math.max(1, nextAt - clock.now()));
+    backlog.heldUntil = clock.monotonic() + waitMs;
+    // Later, the next look comes first.
+    backlog.timer?.cancel();
+    if (waitMs < LOOK_MS) backlog.timer = clock.after(waitMs, () => this.#pump(appNumber, backlog));
   }
 
   /** Starts a run of an earlier version; requeues it if the version cannot be looked up now. */

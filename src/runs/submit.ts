@@ -5,6 +5,8 @@ import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
+import { hasKeyLimits } from "../model/queue-limits.ts";
+import { BacklogLimit } from "./backlog-limit.ts";
 import type { Dispatcher, DispatcherParts } from "./dispatcher.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 
@@ -40,9 +42,11 @@ export class Submitter {
   readonly #parts: SubmitterParts;
   readonly #acceptor: Acceptor;
   readonly #turns: InputTurns;
+  readonly #backlogs: BacklogLimit;
 
   constructor(parts: SubmitterParts) {
     this.#parts = parts;
+    this.#backlogs = new BacklogLimit(parts.store, parts.clock);
     this.#turns = new InputTurns(parts.clock);
     this.#acceptor = new Acceptor(parts);
   }
@@ -51,6 +55,8 @@ export class Submitter {
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
     this.#checkOpen(request);
+    const { queue } = request.target.config;
+    if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
     await this.#inTurn(request, (payload) => this.#submit(request, payload));
   }
 
@@ -58,10 +64,12 @@ export class Submitter {
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
     this.#checkOpen(request);
+    const { queue } = request.target.config;
+    if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
     return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
-      const accepting = this.#acceptKeyed({ run, payload, owner: null }, key);
-      return await this.#arriving(run, accepting);
+      const accepting = this.#acceptKeyed({ run, payload, owner: null, isParked: isParked(request) }, key);
+      return await this.#arriving(run, request, accepting);
     });
   }
 
@@ -125,10 +133,12 @@ export class Submitter {
     const { dispatcher, owner, clock } = this.#parts;
     const { target, terms } = request;
     const { appNumber } = target;
-    const mayBegin = !terms || terms.notBefore === null;
+    const isHeld = isParked(request);
+    const mayBegin = !terms || (terms.notBefore === null && !isHeld);
     if (!mayBegin || !dispatcher.reserve(target)) {
       const run = acceptedRecord(request, true, false, clock.now());
-      await this.#arriving(run, this.#acceptor.accept({ run, payload, owner: null }));
+      const accepting = this.#acceptor.accept({ run, payload, owner: null, isParked: isHeld });
+      await this.#arriving(run, request, accepting);
       return;
     }
     const claim = this.#claim(true);
@@ -210,8 +220,13 @@ export class Submitter {
   }
 
   /** Prevents later runs from being dispatched before this one, unless it is to wait. */
-  async #arriving<Result>({ appNumber, dueAt }: Run, accepting: Promise<Result>): Promise<Result> {
+  async #arriving<Result>(
+    { appNumber, dueAt }: Run,
+    request: RunRequest,
+    accepting: Promise<Result>,
+  ): Promise<Result> {
     const { dispatcher } = this.#parts;
+    if (isParked(request)) return await accepting.finally(() => dispatcher.admit(request));
     if (dueAt !== null) return await accepting.finally(() => dispatcher.dueBy(dueAt));
     dispatcher.expect(appNumber);
     return await accepting.finally(() => dispatcher.arrived(appNumber));
@@ -304,6 +319,17 @@ function inputOf({ body, isBare, webhook, http }: RunRequest): AcceptedRun["payl
     isBare,
     sealedSecret: webhook?.sealedSecret ?? null,
   };
+}
+
+/** Whether the run waits until its concurrency key is admitted. A delayed one waits for its time first. */
+function isParked({ terms, target }: RunRequest): boolean {
+  return (
+    terms !== undefined &&
+    terms !== null &&
+    terms.concurrencyKey !== null &&
+    terms.notBefore === null &&
+    hasKeyLimits(target.config.queue)
+  );
 }
 
 function acceptedRecord(request: RunRequest, isAsync: boolean, isClaimed: boolean, createdAt: number): Run {

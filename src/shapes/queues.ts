@@ -18,6 +18,8 @@ const QUEUE = z.object({
   /** When the first of them was accepted. */
   oldestAt: z.nullable(TIMESTAMP),
   running: z.int(),
+  /** Runs that wait until fewer of their concurrency key run. */
+  parked: z.int(),
   /** What the app's `[queue]` allows; null without such a table. */
   limits: z.nullable(
     z.object({

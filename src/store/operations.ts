@@ -14,6 +14,7 @@ import { figures, runFigures } from "./runs/run-figures.ts";
 import { integrity, space } from "./upkeep/file-upkeep.ts";
 import { invitations } from "./accounts/invitations.ts";
 import { keys } from "./runs/accepted-runs.ts";
+import { keyLines } from "./runs/key-limits.ts";
 import { logs } from "./apps/logs.ts";
 import { memberships, projects } from "./accounts/memberships.ts";
 import { meta } from "./meta.ts";
@@ -49,6 +50,7 @@ const OPERATIONS = {
   firings,
   integrity,
   invitations,
+  keyLines,
   keys,
   limits,
   logs,

@@ -35,7 +35,7 @@ async function showQueue({ api, out }: Task, app: string): Promise<void> {
   out.show(item, () => describe(item));
 }
 
-function describe({ state, changedAt, byPriority, oldestAt, running, limits, ...queue }: QueueRecord): string {
+function describe({ state, changedAt, byPriority, oldestAt, running, parked, limits, ...queue }: QueueRecord): string {
   const { high, normal, low } = byPriority;
   return fields([
     ["state", `${paintStatus(state)}${changedAt === null ? "" : `  since ${changedAt}`}`],
@@ -43,6 +43,7 @@ function describe({ state, changedAt, byPriority, oldestAt, running, limits, ...
     ["by priority", `high ${high}, normal ${normal}, low ${low}`],
     ["oldest", oldestAt === null ? "–" : `${relative(oldestAt)}  ${oldestAt}`],
     ["running", String(running)],
+    ["held by key", String(parked)],
     ...(limits ? limitLines(limits) : []),
   ]);
 }

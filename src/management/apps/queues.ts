@@ -22,7 +22,7 @@ export function queueOperations({ store, catalog, queueStates, clock }: Manageme
       catalog.byNumber(appNumber)?.version ?? (currentVersionId && store.versions.find(currentVersionId)),
     ]);
     if (!stored) throw new AppError("app_not_found");
-    const { high, normal, low, hasMore, oldestAt, running } = depth;
+    const { high, normal, low, hasMore, oldestAt, running, parked } = depth;
     return {
       state: stored.state,
       changedAt: stored.changedAt === null ? null : timestamp(stored.changedAt),
@@ -31,6 +31,7 @@ export function queueOperations({ store, catalog, queueStates, clock }: Manageme
       hasMore,
       oldestAt: oldestAt === null ? null : timestamp(oldestAt),
       running,
+      parked,
       limits: (version && version.config.queue) || null,
     };
   };

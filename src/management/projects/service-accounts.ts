@@ -123,7 +123,13 @@ const ROTATION = z
   .prefault({});
 
 /** A project's service accounts. Their tokens are shown where they are made, and never again. */
-export function serviceAccountOperations({ store, tokens, operators, clock }: ManagementParts): Operation[] {
+export function serviceAccountOperations({
+  store,
+  tokens,
+  operators,
+  accountWeights,
+  clock,
+}: ManagementParts): Operation[] {
   const find = async ({ project_id: projectId, id }: Params<typeof ACCOUNT_URL>) => {
     const found = await store.accounts.find({ id, projectId });
     if (!found) throw notFound();
@@ -147,6 +153,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const weight = call.body.weight ?? USUAL_WEIGHT;
         const given = { projectId, name, description, role, limits, weight, expiresAt };
         const { accountId: id, token, createdAt } = await tokens.issue(given);
+        if (weight !== USUAL_WEIGHT) await accountWeights.learn(id);
         const after = shown({ ...given, id, createdAt });
         await call.record("service-account.create", id, { after });
         call.reply.header("cache-control", "no-store");
@@ -194,6 +201,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
           };
           const limitsBefore = "callLimits" in change ? (before.callLimits ?? undefined) : undefined;
           if (!(await tokens.update(call.projectId, id, change, limitsBefore))) continue;
+          if (weight !== undefined) await accountWeights.learn(id);
           const after = { ...before, ...change };
           const recorded = { before: shownRow(before), after: shownRow(after) };
           await call.record("service-account.update", id, recorded);

@@ -1,3 +1,4 @@
+import { USUAL_WEIGHT } from "../../model/fairness.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, type Row, write } from "../operation.ts";
 import { all, isDone } from "../queries.ts";
@@ -44,6 +45,16 @@ export const accounts = {
   list: read(async ({ db }, projectId: string): Promise<ServiceAccount[]> => {
     const ofProject = db.selectFrom("serviceAccounts").selectAll().where("projectId", "=", projectId);
     return await ofProject.orderBy("createdAt", "desc").orderBy("id", "desc").execute();
+  }),
+
+  /** The weights that are not 1, of these accounts or of all, without revoked ones. */
+  weights: read(async ({ db }, ids: readonly string[] | null) => {
+    const weighed = db
+      .selectFrom("serviceAccounts")
+      .select(["id", "projectId", "weight"])
+      .where("weight", "<>", USUAL_WEIGHT)
+      .where("revokedAt", "is", null);
+    return await (ids ? weighed.where("id", "in", ids) : weighed).execute();
   }),
 
   find: read(async ({ db }, { id, projectId }: AccountKey): Promise<FoundAccount | null> => {

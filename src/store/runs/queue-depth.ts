@@ -1,5 +1,6 @@
 import type { RawBuilder } from "kysely";
 import { heavyRead, type Session } from "../operation.ts";
+import { isParked } from "./key-limits.ts";
 import { isDue, isInState, isQueued, placeInQueue } from "./run-columns.ts";
 
 /** What waits for its turn in an app's queue, and what runs. */
@@ -13,32 +14,37 @@ export type QueueDepth = {
   /** When the first of them was accepted. */
   readonly oldestAt: number | null;
   readonly running: number;
+  /** Those that wait until fewer runs of their concurrency key run. */
+  readonly parked: number;
 };
 
 type DepthQuery = { readonly appNumber: number; readonly most: number };
 
 /** Counts an app's async runs. */
 export const queueDepth = {
-  /** Counts up to `most` of those that wait, the first ones. */
+  /** Counts up to `most` of those that wait, the first ones, and as many that are parked. */
   of: heavyRead(async (session, { appNumber, most }: DepthQuery): Promise<QueueDepth> => {
     const { sql, db } = session;
-    const { rows } = await sql<Record<"high" | "normal" | "low" | "running", number> & { oldestAt: number | null }>`
+    const { rows } = await sql<Record<"high" | "normal" | "low" | "running" | "parked", number> & { oldestAt: number | null }>`
       select
         coalesce(sum(case when head_start > 0 then 1 else 0 end), 0) as high,
         coalesce(sum(case when head_start = 0 then 1 else 0 end), 0) as normal,
         coalesce(sum(case when head_start < 0 then 1 else 0 end), 0) as low,
         (select created_at from runs where app_number = ${appNumber} and ${isQueued(session)} and due_at is null
           order by id limit 1) as oldest_at,
-        (select count(*) from runs where app_number = ${appNumber} and ${isInState(session, "running")} and is_async = 1) as running
+        (select count(*) from runs where app_number = ${appNumber} and ${isInState(session, "running")} and is_async = 1) as running,
+        (select count(*) from (
+          select 1 from runs where runs.app_number = ${appNumber} and ${isParked(session)} limit ${most}
+        ) as held) as parked
       from (
         select ${headStart(session)} as head_start from runs
         where runs.app_number = ${appNumber} and ${isDue(session)} limit ${most + 1}
       ) as counted
     `.execute(db);
-    const { high, normal, low, running, oldestAt } = rows[0]!;
+    const { high, normal, low, running, parked, oldestAt } = rows[0]!;
     const [ahead, inTime, behind] = [Number(high), Number(normal), Number(low)];
-    const counted = { high: ahead, normal: inTime, low: behind, running: Number(running), oldestAt };
-    return { ...counted, hasMore: ahead + inTime + behind > most };
+    const others = { running: Number(running), parked: Number(parked), oldestAt };
+    return { high: ahead, normal: inTime, low: behind, ...others, hasMore: ahead + inTime + behind > most };
   }),
 };
 

@@ -104,6 +104,7 @@ verifies("queue.get", "a queue shows how many wait by priority, since when, and 
     hasMore: false,
     oldestAt: null,
     running: 0,
+    parked: 0,
     limits: {
       concurrencyLimit: null,
       concurrencyKeyLimit: null,

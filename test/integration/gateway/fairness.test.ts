@@ -125,3 +125,19 @@ verifies("fair.cli", "the command line can give both keys, and change a weight",
   expect(await weightOf()).toBe(3);
   expect((await client.run("service-accounts", "change", name)).code).toBe(2);
 });
+
+verifies("fair.weight", "async runs take turns by weight too", async () => {
+  const [a, b] = [await account(service(), "run"), await account(service(), "run")];
+  await site.call("updateServiceAccount", { id: b.accountId }, { body: { weight: 2 } });
+  const app = await service().own({ main: MAIN, toml: ONE });
+  const queue = async (verb: string) => await site.call(`${verb}Queue`, { app_id: `${site.projectId}-${app}` });
+  await queue("pause");
+  for (const [name, { token }] of Object.entries({ a, b })) {
+    for (const call of many(4, name, { token }))
+      expect((await service().call(app, { n: call.name }, { ...ASYNC, ...call })).status).toBe(202);
+  }
+  await queue("resume");
+  await until("all have run", () => ledger(service(), app).length === 8);
+  // Whose turn is first is not said.
+  expect(["bbabbaaa", "abbabbaa"]).toContain(ledger(service(), app).join(""));
+});

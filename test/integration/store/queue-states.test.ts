@@ -67,7 +67,7 @@ describe.each(DATABASE_KINDS)("queues on %s", (kind) => {
     });
     const later = queuedRun({ appNumber, id: idAt(NOW - 1), createdAt: NOW - 1, dueAt: NOW + 60_000 });
     await store.runs.accept([...runs, later].map((run) => ({ run, payload: samplePayload(), owner: null })));
-    const counted = { high: 3, normal: 3, low: 1, hasMore: false, oldestAt: NOW, running: 0 };
+    const counted = { high: 3, normal: 3, low: 1, hasMore: false, oldestAt: NOW, running: 0, parked: 0 };
     expect(await store.queueDepth.of({ appNumber, most: 7 })).toEqual(counted);
     expect(await store.queueDepth.of({ appNumber, most: 6 })).toMatchObject({ hasMore: true });
     await store.claims.claim({ appNumber, owner: "one", limit: 2, maxBytes: 1_000_000 });
