@@ -24,6 +24,8 @@ import type { NodeDetails } from "../model/node.ts";
 import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
+import type { AccountWeights } from "../runs/account-weights.ts";
+import type { QueueStates } from "../runs/queue-states.ts";
 import type { BulkWorker } from "../runs/bulk/bulk-worker.ts";
 import type { QueueHistory } from "../runs/queue/history.ts";
 import type { QueueOutlook } from "../runs/queue/outlook.ts";
@@ -78,6 +80,8 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly volumes: Volumes;
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
+  readonly queueStates: Pick<QueueStates, "apply">;
+  readonly accountWeights: Pick<AccountWeights, "learn">;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
   readonly queueHistory: Pick<QueueHistory, "of">;
   readonly bulkWorker: Pick<BulkWorker, "wake">;

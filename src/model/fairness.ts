@@ -4,6 +4,6 @@
  */
 export type Fairness = { readonly key: string; readonly weight: number };
 
-export const MAX_FAIRNESS_KEY_CHARS = 128;
+/** Of a service account. */
 export const USUAL_WEIGHT = 1;
 export const MAX_WEIGHT = 100;

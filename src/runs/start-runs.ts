@@ -20,6 +20,8 @@ import { Journal, LightRecorder } from "./journal.ts";
 import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
+import { AccountWeights } from "./account-weights.ts";
+import { QueueStates } from "./queue-states.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import { QueueHistory } from "./queue/history.ts";
 import { type OutlookParts, QueueOutlook } from "./queue/outlook.ts";
@@ -34,13 +36,15 @@ import { SigningSecrets } from "./webhooks/signing-secrets.ts";
 const SETTLE_MS = 5_000;
 
 type RunsParts = Omit<SweeperParts, "isFirst"> &
-  Pick<DispatcherParts, "target" | "versionTarget" | "weights"> &
+  Pick<DispatcherParts, "target" | "versionTarget"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly webhookAllow: AddressRanges;
     readonly ownership: Ownership;
     /** Null if this is the only service. */
     readonly owners: Owners | null;
+    /** Null for an app that is not served here. */
+    readonly projectOf: (appNumber: number) => string | null;
     readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
     readonly fileContext: FileContext;
     readonly python: Interpreter;
@@ -50,7 +54,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, log, clock, target, reserve, owners } = parts;
+  const { store, log, clock, target, projectOf, reserve, owners } = parts;
   const { owner, predecessors } = parts.ownership;
   // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date delays and repeats none.
   const steadyClock = steady(clock);
@@ -93,7 +97,11 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const partReader = new PartReader(store, clock);
   const runParts = { clock, store, partReader, partWriter, checkpointWriter };
   const executor = new Executor(runParts, lightRecorder, recorder);
-  const paces = new QueuePaces({ clock: steadyClock, target });
+  const paces = new QueuePaces({
+    clock: steadyClock,
+    target,
+    isPaused: (appNumber) => queueStates.isPaused(appNumber),
+  });
   const turnOf: OutlookParts["turnOf"] = (appNumber) => dispatcher.turnOf(appNumber);
   const outlook = new QueueOutlook({ store, clock: steadyClock, paces, target, turnOf });
   const queueWatch = await life.start(
@@ -132,8 +140,18 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     target,
     cancelFile,
   });
-  const dispatcher = new Dispatcher({
+  const queueStates = new QueueStates({
+    store,
+    onPaused: (appNumber) => executor.putBack(appNumber),
+    onResumed: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+  });
+  await queueStates.start();
+  const accountWeights = new AccountWeights(store);
+  await accountWeights.start();
+  const dispatcher: Dispatcher = new Dispatcher({
     ...basics,
+    isPaused: (appNumber) => queueStates.isPaused(appNumber),
+    weights: (appNumber) => accountWeights.of(projectOf(appNumber) ?? ""),
     clock: steadyClock,
     executor,
     recorder,
@@ -152,7 +170,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   sweeper.start();
   const submitter = await life.begin(
     "submitter",
-    () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
+    () =>
+      new Submitter({
+        ...basics,
+        executor,
+        dispatcher,
+        recorder,
+        lightRecorder,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
+      }),
   );
   await fileRuns.start();
   const scheduler = await life.begin(
@@ -199,6 +225,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     canceller,
     submitter,
     dispatcher,
+    queueStates,
+    accountWeights,
     scheduler,
     bulkWorker,
     deliverer,

@@ -19,6 +19,8 @@ type SubmitterParts = Pick<
   /** Measures the age of keys; cannot be set. */
   readonly steadyClock: Clock;
   readonly reserve: Pick<StorageWatch, "refusal">;
+  /** Whether the app's queue takes no more runs. */
+  readonly isDraining: (appNumber: number) => boolean;
 };
 
 /** A key and the fingerprint of its call, hashed. */
@@ -31,6 +33,8 @@ export type Keyed =
   | { readonly kind: "different" };
 
 const KEY_KEPT_MS = 24 * 3600 * 1000;
+/** Someone has to open the queue again. */
+const DRAIN_RETRY_SECONDS = "60";
 const NO_ROOM = "The results of earlier runs of this app could not be stored yet; try again shortly.";
 
 /** Accepts runs: each is stored durably before its caller gets an answer. */
@@ -50,6 +54,7 @@ export class Submitter {
   /** Accepts an async run; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
+    this.#checkOpen(request);
     const { queue } = request.target.config;
     if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
     await this.#inTurn(request, (payload) => this.#submit(request, payload));
@@ -58,6 +63,7 @@ export class Submitter {
   /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
+    this.#checkOpen(request);
     const { queue } = request.target.config;
     if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
     return await this.#inTurn(request, async (payload) => {
@@ -248,6 +254,11 @@ export class Submitter {
   #checkReserve(): void {
     const message = this.#parts.reserve.refusal;
     if (message !== null) throw new AppError("storage_unavailable", { message });
+  }
+
+  #checkOpen({ target }: RunRequest): void {
+    if (!this.#parts.isDraining(target.appNumber)) return;
+    throw new AppError("queue_draining", { headers: { "retry-after": DRAIN_RETRY_SECONDS } });
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {

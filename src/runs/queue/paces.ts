@@ -10,6 +10,8 @@ type PacesParts = {
   readonly clock: Clock;
   /** Null for an app that takes no runs here. */
   readonly target: (appNumber: number) => RunTarget | null;
+  /** No run of the app may begin. */
+  readonly isPaused: (appNumber: number) => boolean;
 };
 
 type Observed = {
@@ -43,10 +45,10 @@ export class QueuePaces {
     return this.#observed.get(appNumber)?.taken ?? 0;
   }
 
-  /** Null for an app that another node serves, or none. */
+  /** Null for an app that another node serves, or none, and while its queue is paused. */
   of(appNumber: number): QueuePace | null {
     const target = this.#parts.target(appNumber);
-    if (!target) return null;
+    if (!target || this.#parts.isPaused(appNumber)) return null;
     const { scaling, queue } = target.config;
     const slots = scaling.maxReplicas * scaling.replicaConcurrency;
     const { meanRunMs } = target.slots.outlook(NO_CALLS);

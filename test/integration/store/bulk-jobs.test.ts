@@ -58,7 +58,7 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
     return id;
   }
 
-  function worker(owner: string, changes: Partial<Store["bulkJobs"]> = {}, cancel = noCancel) {
+  function worker(owner: string, changes: Partial<Store["bulkJobs"]> = {}, cancel: Cancel = noCancel) {
     const bulkJobs = { ...store.bulkJobs, ...changes };
     return new BulkWorker({
       store: { ...store, bulkJobs },
@@ -171,6 +171,8 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
     expect(await store.bulkJobs.open(50)).toEqual([]);
   });
 });
+
+type Cancel = (run: RunKey) => Promise<void>;
 
 async function noCancel(): Promise<void> {}
 

@@ -76,7 +76,7 @@ export type PlayedFields = {
   readonly lane?: Lane;
   readonly functionName?: string;
   /** In whose line it waits. */
-  readonly caller?: string;
+  readonly caller?: string | null;
   readonly fields?: Readonly<Record<string, unknown>>;
   /** Its arguments as they are sent, in place of `fields`. */
   readonly body?: string | Buffer;

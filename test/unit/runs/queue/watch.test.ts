@@ -23,7 +23,11 @@ class PlayedQueue {
     config: readAppConfig({ host: { cpuCount: 2 } }).config,
     slots: { outlook: emptyOutlook },
   } as unknown as RunTarget;
-  readonly paces = new QueuePaces({ clock: this.clock, target: () => this.target });
+  readonly paces = new QueuePaces({
+    clock: this.clock,
+    target: () => this.target,
+    isPaused: () => false,
+  });
   readonly watch: QueueWatch;
 
   constructor() {
