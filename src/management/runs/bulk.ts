@@ -58,6 +58,7 @@ export function bulkOperations({ store, steadyClock: clock, bulkWorker }: BulkPa
       summary: "Retry, cancel or delete all runs of an app that meet conditions, in the background",
       access: "run",
       body: ACTION,
+      isHeavy: () => true,
       response: ONE_BULK_JOB,
       errors: ["app_not_found", "too_many_requests"],
       handle: async (call) => {
@@ -74,9 +75,12 @@ export function bulkOperations({ store, steadyClock: clock, bulkWorker }: BulkPa
           const message = "Too many such actions on the app's runs are in progress; wait until one has ended.";
           throw new AppError("too_many_requests", { message, headers: { "retry-after": "10" } });
         }
-        await call.record(`runs.${action}`, call.params.app_id, { after: { job: id, ...call.body } });
         bulkWorker.wake();
-        return { item: bulkJobRecord((await found({ ...call.params, job_id: id })).job) };
+        const item = bulkJobRecord((await found({ ...call.params, job_id: id })).job);
+        await call.record(`runs.${action}`, call.params.app_id, {
+          after: { job: id, action, filter: item.filter },
+        });
+        return { item };
       },
     }),
     operation("POST", `${PATH}/count`, {
@@ -84,6 +88,7 @@ export function bulkOperations({ store, steadyClock: clock, bulkWorker }: BulkPa
       summary: "Count the runs that such an action would find, without changing any",
       access: "run",
       body: ACTION,
+      isHeavy: () => true,
       response: BULK_COUNT,
       errors: ["app_not_found"],
       handle: async ({ params, body }) => {

@@ -69,10 +69,11 @@ export class BulkWorker {
 
   async #look(): Promise<void> {
     while (this.#isAsked && !this.#isStopping) {
-      this.#isAsked = false;
       try {
         await this.#carryOut();
       } catch (error) {
+        // At the next look.
+        this.#isAsked = false;
         if (!this.#isStopping) this.#parts.log.error({ err: error }, "could not carry out bulk jobs; retrying");
       }
     }
@@ -80,22 +81,32 @@ export class BulkWorker {
 
   /** All jobs that are this node's, a step of each in turn. */
   async #carryOut(): Promise<void> {
-    const { store, owner } = this.#parts;
-    const isAlone = store.kind === "sqlite";
-    let jobs: HeldJob[] = [];
-    for (const { id } of await this.#ours()) {
-      const held = await store.bulkJobs.claim({ id, owner, isAlone });
-      if (held) jobs.push(held);
-    }
+    let jobs = await this.#claim([]);
     while (jobs.length > 0 && !this.#isStopping) {
       const next: HeldJob[] = [];
       for (const job of jobs) {
         const left = await this.#step(job);
         if (left) next.push(left);
       }
-      jobs = next;
+      // A long job keeps no other waiting, and none that has become another node's.
+      jobs = this.#isAsked ? await this.#claim(next) : next;
     }
-    for (const job of jobs) await store.bulkJobs.letGo(job);
+    for (const job of jobs) await this.#parts.store.bulkJobs.letGo(job);
+  }
+
+  /** The jobs that are this node's by now, with those that it holds. */
+  async #claim(held: readonly HeldJob[]): Promise<HeldJob[]> {
+    const { store, owner } = this.#parts;
+    this.#isAsked = false;
+    const isAlone = store.kind === "sqlite";
+    const ours = await this.#ours();
+    const jobs: HeldJob[] = [];
+    for (const { id } of ours) {
+      const job = held.find((each) => each.id === id) ?? (await store.bulkJobs.claim({ id, owner, isAlone }));
+      if (job) jobs.push(job);
+    }
+    for (const job of held) if (!jobs.includes(job)) await store.bulkJobs.letGo(job);
+    return jobs;
   }
 
   /** Those of apps that this node serves, or none. */

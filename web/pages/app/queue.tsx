@@ -99,9 +99,9 @@ function QueueFacts({
   readonly queue: QueueRecord;
   readonly history: QueueHistoryRecord | undefined;
 }) {
-  const { waiting, hasMore, byPriority, oldestAt, running, state, changedAt } = queue;
+  const { waiting, hasMore, byPriority, oldestAt, running, parked, state, changedAt } = queue;
   return (
-    <dl className="grid grid-cols-2 gap-4 sm:grid-cols-3 lg:grid-cols-6">
+    <dl className="grid grid-cols-2 gap-4 sm:grid-cols-4">
       <Fact title="Waiting">{`${count(waiting)}${hasMore ? "+" : ""}`}</Fact>
       <Fact title="High · normal · low">
         {[byPriority.high, byPriority.normal, byPriority.low].map((each) => count(each)).join(" · ")}
@@ -109,6 +109,7 @@ function QueueFacts({
       <Fact title="Oldest">
         <Time at={oldestAt} />
       </Fact>
+      <Fact title="Held by their key">{count(parked)}</Fact>
       <Fact title="Running">{count(running)}</Fact>
       <Fact title="Began in the last minute">{history ? count(begunLately(history)) : "–"}</Fact>
       <Fact title={state === "open" ? "Open" : `${state[0]!.toUpperCase()}${state.slice(1)} since`}>
