@@ -79,7 +79,8 @@ export class RunAnswer implements RunReader, GoneListener {
       const { appNumber } = run.request.target;
       const waiting = { appNumber, id: run.request.id, live: run };
       this.#leaveQueue = this.#parts.queueWatch.watch(waiting, (place) => {
-        if (place) this.#exchange.attempt(() => this.#stream?.comment(`queue ${JSON.stringify(placeRecord(place))}`));
+        if (place)
+          this.#exchange.attempt(() => this.#stream?.comment(`queue ${JSON.stringify(placeRecord(place))}`));
         else this.#stopTelling();
       });
     });
@@ -136,7 +137,11 @@ export class RunAnswer implements RunReader, GoneListener {
     const { status } = end.response;
     const message = `The function answered with the status ${status}, and: ${json.toString().slice(0, MAX_SHOWN_CHARS)}`;
     if (status < 300) stream.chunk({ ...plainChunk(json), wireBytes: 0 });
-    stream.end(status < 300 ? end : { ...end, response: respondError(this.#exchange.id, new AppError("app_error", { message })) });
+    stream.end(
+      status < 300
+        ? end
+        : { ...end, response: respondError(this.#exchange.id, new AppError("app_error", { message })) },
+    );
   }
 
   #openStream(): StreamAnswer | null {

@@ -59,7 +59,10 @@ const FITTING: Readonly<Record<BulkAction, readonly (RunState | null)[]>> = {
 };
 
 /** The states to look for. Without a status, failed runs are tried again, and only ended ones are deleted. */
-export function statesOf({ action, filter }: Pick<BulkJob, "action" | "filter">): readonly (RunState | null)[] {
+export function statesOf({
+  action,
+  filter,
+}: Pick<BulkJob, "action" | "filter">): readonly (RunState | null)[] {
   return filter.status ? [filter.status] : FITTING[action];
 }
 

@@ -1,6 +1,12 @@
 import { queryOptions } from "@tanstack/react-query";
 import { type BulkAction, fits } from "../../src/model/bulk-job.ts";
-import { BULK_COUNT, BULK_JOBS, type BulkCount, type BulkJobRecord, ONE_BULK_JOB } from "../../src/shapes/bulk-jobs.ts";
+import {
+  BULK_COUNT,
+  BULK_JOBS,
+  type BulkCount,
+  type BulkJobRecord,
+  ONE_BULK_JOB,
+} from "../../src/shapes/bulk-jobs.ts";
 import { appPath } from "./apps.ts";
 import { ask } from "./http.ts";
 import { queryOf } from "./run-search.ts";
@@ -46,7 +52,11 @@ export function bulkCountQuery(ids: AppIds, action: BulkAction, search: RunSearc
 }
 
 /** Starts an action on the runs that the search finds. */
-export async function startBulkJob(ids: AppIds, action: BulkAction, search: RunSearch): Promise<BulkJobRecord> {
+export async function startBulkJob(
+  ids: AppIds,
+  action: BulkAction,
+  search: RunSearch,
+): Promise<BulkJobRecord> {
   const body = bodyOf(action, search);
   return (await ask(ONE_BULK_JOB, pathOf(ids), { method: "POST", body })).item;
 }

@@ -30,7 +30,11 @@ export function choosing(command: Command): Command {
     .option("--status <status>", `only those: ${RUN_STATES.join(", ")}`, oneOf("--status", RUN_STATES))
     .option("--tag <tag>", "only runs with that tag")
     .option("--function <name>", "only runs of that function")
-    .option("--from <time>", "only runs since then: a duration ago such as 2h, or an RFC 3339 time", pastTime("--from"))
+    .option(
+      "--from <time>",
+      "only runs since then: a duration ago such as 2h, or an RFC 3339 time",
+      pastTime("--from"),
+    )
     .option("--to <time>", "only runs before then", pastTime("--to"))
     .option("--async", "only async runs")
     .option("--sync", "only sync runs and streams")
@@ -71,7 +75,8 @@ export async function actOnMany(task: Task<BulkFlags>, action: BulkAction, app: 
     }
     return last;
   });
-  if (job.status !== "done") throw new CliFailure(job.error ?? `the action was ${job.status}: ${summary(job)}`);
+  if (job.status !== "done")
+    throw new CliFailure(job.error ?? `the action was ${job.status}: ${summary(job)}`);
   out.show(job, () => `${summary(job)}\n`);
 }
 
@@ -123,6 +128,8 @@ function progressText({ action, done, skipped, total }: BulkJobRecord): string {
 
 function summary({ action, done, skipped, skippedBy }: BulkJobRecord): string {
   const runs = `${done} ${done === 1 ? "run is" : "runs are"} ${WORDS[action].did}`;
-  const reasons = Object.entries(skippedBy).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`);
+  const reasons = Object.entries(skippedBy).map(
+    ([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`,
+  );
   return skipped === 0 ? `${runs}.` : `${runs}, ${skipped} left as they are: ${reasons.join(", ")}.`;
 }

@@ -19,7 +19,11 @@ export const COMMANDS: Definitions = {
     asks(command, logs, "millrace logs hello --since 10m --search error", "millrace logs hello --follow")
       .argument("<app>", "the app's name")
       .option("-f, --follow", "keep printing new lines")
-      .option("--since <time>", "start at a time: a duration ago such as 10m, or an RFC 3339 time", pastTime("--since"))
+      .option(
+        "--since <time>",
+        "start at a time: a duration ago such as 10m, or an RFC 3339 time",
+        pastTime("--since"),
+      )
       .option("--run <id>", "only lines of this run")
       .option("--container <id>", "only lines of this replica")
       .option("--search <text>", "only lines that contain this text, ignoring case")

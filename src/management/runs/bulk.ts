@@ -72,7 +72,8 @@ export function bulkOperations({ store, steadyClock: clock, bulkWorker }: BulkPa
         const id = ids.next(now);
         const job = { appNumber, id, action, filter, total: isExact ? count : null, now };
         if (!(await store.bulkJobs.insert(job))) {
-          const message = "Too many such actions on the app's runs are in progress; wait until one has ended.";
+          const message =
+            "Too many such actions on the app's runs are in progress; wait until one has ended.";
           throw new AppError("too_many_requests", { message, headers: { "retry-after": "10" } });
         }
         bulkWorker.wake();

@@ -74,7 +74,8 @@ export class BulkWorker {
       } catch (error) {
         // At the next look.
         this.#isAsked = false;
-        if (!this.#isStopping) this.#parts.log.error({ err: error }, "could not carry out bulk jobs; retrying");
+        if (!this.#isStopping)
+          this.#parts.log.error({ err: error }, "could not carry out bulk jobs; retrying");
       }
     }
   }
@@ -148,7 +149,9 @@ export class BulkWorker {
     const place = next === null ? { stage: job.stage + 1, cursor: null } : { stage: job.stage, cursor: next };
     const step = { ...holder, ...place, now: clock.now() };
     const isHeld = await this.#do(job, ids, step);
-    return isHeld ? { ...job, ...place, pending: job.action === "cancel" && ids.length > 0 ? ids : null } : null;
+    return isHeld
+      ? { ...job, ...place, pending: job.action === "cancel" && ids.length > 0 ? ids : null }
+      : null;
   }
 
   /** False if another service has the job, or it was cancelled. */

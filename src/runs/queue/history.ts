@@ -59,7 +59,9 @@ export class QueueHistory {
     const endMs = this.#nowStep();
     const { moments = [], endMs: lastMs = endMs } = this.#remembered.get(appNumber) ?? {};
     const since = Math.round((endMs - lastMs) / STEP_MS);
-    const all = [...moments, ...Array<QueueMoment>(Math.min(KEPT, Math.max(0, since))).fill(EMPTY)].slice(-KEPT);
+    const all = [...moments, ...Array<QueueMoment>(Math.min(KEPT, Math.max(0, since))).fill(EMPTY)].slice(
+      -KEPT,
+    );
     const missing = Array<QueueMoment>(KEPT - all.length).fill(EMPTY);
     return { fromMs: endMs - (KEPT - 1) * STEP_MS, moments: [...missing, ...all] };
   }

@@ -54,7 +54,14 @@ export const bulkJobs = {
     const ofApp = db.selectFrom("bulkJobs").where("appNumber", "=", appNumber);
     const open = await ofApp.where("state", "=", CODES.running).select("id").limit(MAX_OPEN).execute();
     if (open.length >= MAX_OPEN) return false;
-    const row = { id: uuidBytes(job.id), appNumber, action: job.action, total, createdAt: now, updatedAt: now };
+    const row = {
+      id: uuidBytes(job.id),
+      appNumber,
+      action: job.action,
+      total,
+      createdAt: now,
+      updatedAt: now,
+    };
     const rest = { filter: JSON.stringify(job.filter), state: CODES.running, skipped: "{}" };
     await db
       .insertInto("bulkJobs")

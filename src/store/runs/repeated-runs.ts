@@ -54,7 +54,13 @@ export async function repeatRuns(
     bytes += copied.size;
     if (copied.inputBlob !== null) await nameBlob(session, { ...key, hash: copied.inputBlob });
     // The row of its arguments is there already.
-    const payload = { input: null, result: null, contentType: null, isBare: isBare === 1, sealedSecret: null };
+    const payload = {
+      input: null,
+      result: null,
+      contentType: null,
+      isBare: isBare === 1,
+      sealedSecret: null,
+    };
     accepted.push({ run: anew(run, key.id, uuidText(version), now), payload, owner: null });
   }
   if (accepted.length > 0) await session.insertCounted(acceptedRows(packAccepted(accepted)));

@@ -40,7 +40,10 @@ verifies(
   "failed runs with a tag run again, as new runs with the same arguments and tags",
   async () => {
     const app = await service().own({ main: MAIN, toml: ONE });
-    const failed = [await send(app, { n: 1 }, "nightly", "fail"), await send(app, { n: 2 }, "nightly", "fail")];
+    const failed = [
+      await send(app, { n: 1 }, "nightly", "fail"),
+      await send(app, { n: 2 }, "nightly", "fail"),
+    ];
     const others = [await send(app, { n: 3 }, "nightly"), await send(app, { n: 4 }, "other", "fail")];
     for (const id of [...failed, ...others]) await ended(service(), app, id);
     const body = { action: "retry", filter: { tag: "nightly" } };
@@ -48,7 +51,9 @@ verifies(
     const job = await done(app, body);
     expect(job).toMatchObject({ status: "done", total: 2, done: 2, skipped: 0, skippedBy: {} });
     await until("they have run", async () =>
-      (await listed(app, "nightly")).every(({ status }: { status: string }) => status !== "queued" && status !== "running"),
+      (await listed(app, "nightly")).every(
+        ({ status }: { status: string }) => status !== "queued" && status !== "running",
+      ),
     );
     const runs = await listed(app, "nightly");
     expect(runs).toHaveLength(5);

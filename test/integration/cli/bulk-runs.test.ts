@@ -17,9 +17,16 @@ verifies("bulk.command", "runs are retried, listed as jobs, and deleted by condi
   const retried = await client.ok("runs", "retry", "tool", "--function", "fail", "--yes");
   expect(retried).toBe("1 run is running again.\n");
   expect(await client.ok("runs", "jobs", "tool")).toMatch(/retry +done +1 of 1 +0/);
-  expect(await client.ok("runs", "delete", "tool", "--status", "success", "--yes")).toBe("1 run is deleted.\n");
+  expect(await client.ok("runs", "delete", "tool", "--status", "success", "--yes")).toBe(
+    "1 run is deleted.\n",
+  );
   expect((await client.run("runs", "get", "tool", good)).stderr).toContain("no such run");
-  for (const words of [["delete"], ["retry"], ["delete", "--all", "--tag", "x"], ["retry", "--function", ""]]) {
+  for (const words of [
+    ["delete"],
+    ["retry"],
+    ["delete", "--all", "--tag", "x"],
+    ["retry", "--function", ""],
+  ]) {
     const [command = "", ...flags] = words;
     const { code } = await client.run("runs", command, "tool", ...flags, "--yes");
     expect([words, code]).toEqual([words, 2]);

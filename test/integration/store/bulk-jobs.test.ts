@@ -33,7 +33,11 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
   /** An app with a version. */
   async function newApp(): Promise<number> {
     apps += 1;
-    const { number } = await store.apps.insertOrFind({ projectId: "p-bulk", name: `app-${apps}`, createdAt: 1 });
+    const { number } = await store.apps.insertOrFind({
+      projectId: "p-bulk",
+      name: `app-${apps}`,
+      createdAt: 1,
+    });
     const versionId = uuidv7(NOW);
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     const version = { id: versionId, appNumber: number, config, bundle: "bundles/b", createdAt: NOW };
@@ -95,9 +99,15 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
     const second = worker("second");
     second.wake();
     await until("the job is over", isOver(appNumber, id));
-    expect(await store.bulkJobs.find({ appNumber, id })).toMatchObject({ state: "done", done: RUNS, skipped: {} });
+    expect(await store.bulkJobs.find({ appNumber, id })).toMatchObject({
+      state: "done",
+      done: RUNS,
+      skipped: {},
+    });
     const queued = await store.runs.list({ appNumber, state: "queued", limit: 1_000 });
-    const inputs = await Promise.all(queued.map(async (run) => String((await store.payloads.find(run))?.input)));
+    const inputs = await Promise.all(
+      queued.map(async (run) => String((await store.payloads.find(run))?.input)),
+    );
     expect(inputs.toSorted()).toEqual(Array.from({ length: RUNS }, (_, n) => `{"n":${n}}`).toSorted());
     // In the order of the runs before them.
     const [newest] = inputs;
@@ -133,7 +143,12 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
       const run = (await store.runs.find(key))!;
       if (run.state === "cancelled") throw new AppError("run_finished");
       cancelled.push(key.id);
-      await store.claims.endQueued({ ...key, run: endRun(run, CANCELLED, NOW), result: null, delivery: null });
+      await store.claims.endQueued({
+        ...key,
+        run: endRun(run, CANCELLED, NOW),
+        result: null,
+        delivery: null,
+      });
     };
     const died = Promise.withResolvers<void>();
     const first = worker(

@@ -124,7 +124,11 @@ function begunLately({ steps }: QueueHistoryRecord): number {
 }
 
 function axisOf({ from, stepMs, steps }: QueueHistoryRecord) {
-  return { fromMs: Date.parse(from), stepMs: stepMs * STEPS_PER_BAR, steps: Math.ceil(steps.length / STEPS_PER_BAR) };
+  return {
+    fromMs: Date.parse(from),
+    stepMs: stepMs * STEPS_PER_BAR,
+    steps: Math.ceil(steps.length / STEPS_PER_BAR),
+  };
 }
 
 /** The most that waited at once in each minute. */

@@ -14,7 +14,10 @@ import { tell, tellError } from "../../parts/toasts.tsx";
 type Ids = { readonly projectId: string; readonly appName: string };
 
 const WORDS: Readonly<
-  Record<BulkAction, { readonly button: string; readonly title: string; readonly what: string; readonly going: string }>
+  Record<
+    BulkAction,
+    { readonly button: string; readonly title: string; readonly what: string; readonly going: string }
+  >
 > = {
   retry: {
     button: "Run again",
@@ -41,7 +44,9 @@ export function BulkActions({ ids, search }: { readonly ids: Ids; readonly searc
   const [chosen, setChosen] = useState<BulkAction | null>(null);
   return (
     <div className="flex flex-wrap items-center gap-2">
-      <span className="text-ink-soft">{Object.keys(search).length === 0 ? "All runs:" : "All that match:"}</span>
+      <span className="text-ink-soft">
+        {Object.keys(search).length === 0 ? "All runs:" : "All that match:"}
+      </span>
       {fittingActions(search).map((action) => (
         <Button key={action} size="small" onClick={() => setChosen(action)}>
           {WORDS[action].button}…

@@ -25,7 +25,11 @@ function played() {
     clock.advance(STEP_MS);
     for (let turns = 0; turns < 5; turns++) await setImmediate();
   };
-  const last = (count: number) => history.of(1).moments.slice(-count).map(({ normal, begun }) => [normal, begun]);
+  const last = (count: number) =>
+    history
+      .of(1)
+      .moments.slice(-count)
+      .map(({ normal, begun }) => [normal, begun]);
   return { history, step, last, clock };
 }
 
@@ -34,7 +38,12 @@ test("a queue is remembered while runs wait in it, and how many have begun", asy
   await step(5);
   await step(3, 2);
   await step(0, 5);
-  expect(last(4)).toEqual([[0, 0], [5, 0], [3, 2], [0, 3]]);
+  expect(last(4)).toEqual([
+    [0, 0],
+    [5, 0],
+    [3, 2],
+    [0, 3],
+  ]);
   const { fromMs, moments } = history.of(1);
   expect([moments.length, fromMs]).toEqual([360, clock.now() - 359 * STEP_MS]);
   expect(history.of(2).moments.every(({ normal }) => normal === 0)).toBe(true);
@@ -47,6 +56,9 @@ test("it is forgotten after an hour without runs", async () => {
   for (let steps = 0; steps < 362; steps++) await step(0);
   expect(last(360).every(([normal]) => normal === 0)).toBe(true);
   await step(7);
-  expect(last(2)).toEqual([[0, 0], [7, 0]]);
+  expect(last(2)).toEqual([
+    [0, 0],
+    [7, 0],
+  ]);
   await history.stop();
 });

@@ -21,7 +21,18 @@ beforeAll(async () => {
 });
 
 test.each<[string, () => Promise<string[]>]>([
-  ["a new job", () => plansOf(session(), bulkJobs.insert, { appNumber, id: idAt(2), action: "retry", filter: {}, total: 1, now: 1 })],
+  [
+    "a new job",
+    () =>
+      plansOf(session(), bulkJobs.insert, {
+        appNumber,
+        id: idAt(2),
+        action: "retry",
+        filter: {},
+        total: 1,
+        now: 1,
+      }),
+  ],
   ["a job", () => plansOf(session(), bulkJobs.find, { appNumber, id })],
   ["the jobs of an app", () => plansOf(session(), bulkJobs.list, { appNumber, limit: 5 })],
   ["what is to be carried out", () => plansOf(session(), bulkJobs.open, 5)],

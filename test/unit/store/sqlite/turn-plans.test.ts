@@ -46,7 +46,10 @@ const KEY = { appNumber: 1, key: "x", queue: QUEUE, now: NOW };
 test.each<[string, () => Promise<string[]>]>([
   ["a position among several lines", () => plansOf(session(), claims.position, { ...last, turn })],
   ["a claim from several lines", () => plansOf(session(), claims.claim, { ...claim, limit: 4 })],
-  ["a claim in turn", () => plansOf(session(), claims.claim, { ...claim, limit: 8, turn, weights: { b: 2 } })],
+  [
+    "a claim in turn",
+    () => plansOf(session(), claims.claim, { ...claim, limit: 8, turn, weights: { b: 2 } }),
+  ],
   ["admitting a key", () => plansOf(session(), keyLines.admit, [KEY, { ...KEY, key: "z" }])],
   [
     "admitting a key within its limits",
