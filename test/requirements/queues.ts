@@ -106,6 +106,7 @@ export const QUEUES = {
     "queue.events": "Readers of `/events` get `event: queue` without a number until the run starts.",
     "queue.events.crowd": "However many watch runs of an app, its queue is looked at once a second.",
     "queue.owner": "Position and expected start are the same whichever node is asked.",
+    "queue.page": "The dashboard has a page of each app's queue, and pauses it.",
     "queue.told":
       "A waiting stream with `Prefer: progress` gets its headers at once, and comments with its place.",
     "queue.told.failure": "A failure of such a stream is an event, and the answer has no proper end.",

@@ -48,12 +48,7 @@ export function AppQueue() {
   return (
     <>
       <Card
-        title={
-          <span className="flex items-center gap-2">
-            Queue
-            {queue && queue.state !== "open" && <Badge tone="warn">{queue.state}</Badge>}
-          </span>
-        }
+        title="Queue"
         actions={
           queue &&
           changesOf(queue.state).map(({ change, title }) => (
@@ -102,6 +97,12 @@ function QueueFacts({
   const { waiting, hasMore, byPriority, oldestAt, running, parked, state, changedAt } = queue;
   return (
     <dl className="grid grid-cols-2 gap-4 sm:grid-cols-4">
+      <Fact title="State">
+        <span className="inline-flex flex-wrap items-center gap-x-2">
+          <Badge tone={state === "open" ? "good" : "warn"}>{state}</Badge>
+          {changedAt !== null && state !== "open" && <Time at={changedAt} />}
+        </span>
+      </Fact>
       <Fact title="Waiting">{`${count(waiting)}${hasMore ? "+" : ""}`}</Fact>
       <Fact title="High · normal · low">
         {[byPriority.high, byPriority.normal, byPriority.low].map((each) => count(each)).join(" · ")}
@@ -112,9 +113,6 @@ function QueueFacts({
       <Fact title="Held by their key">{count(parked)}</Fact>
       <Fact title="Running">{count(running)}</Fact>
       <Fact title="Began in the last minute">{history ? count(begunLately(history)) : "–"}</Fact>
-      <Fact title={state === "open" ? "Open" : `${state[0]!.toUpperCase()}${state.slice(1)} since`}>
-        {changedAt === null ? <span className="text-ink-faint">always</span> : <Time at={changedAt} />}
-      </Fact>
     </dl>
   );
 }
