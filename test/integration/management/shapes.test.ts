@@ -205,6 +205,16 @@ verifies(
     });
     expect((await site.call("listProjectRuns")).json).toEqual(listed.json);
     expect((await site.call("getRun", { app_id, run_id })).json.item).toEqual(listed.json.items[0]);
+    const many = { action: "retry", filter: { status: "failure" } };
+    expect((await site.call("countBulkRuns", { app_id }, { body: many })).json).toEqual({
+      count: 0,
+      exact: true,
+    });
+    const { json: bulk } = await site.call("startBulkJob", { app_id }, { body: many });
+    await site.call("getBulkJob", { app_id, job_id: bulk.item.id });
+    await site.call("cancelBulkJob", { app_id, job_id: bulk.item.id });
+    expect((await site.call("listBulkJobs", { app_id })).json.items).toHaveLength(1);
+    expect((await site.call("getQueueHistory", { app_id })).json.steps).toHaveLength(360);
     expect((await site.call("listLogs", { app_id, runId: run_id })).json).toMatchObject({
       logs: [{ logLine: "hello Ada", stream: "stdout" }],
       hasMore: false,
