@@ -109,9 +109,6 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
       queued.map(async (run) => String((await store.payloads.find(run))?.input)),
     );
     expect(inputs.toSorted()).toEqual(Array.from({ length: RUNS }, (_, n) => `{"n":${n}}`).toSorted());
-    // In the order of the runs before them.
-    const [newest] = inputs;
-    expect(newest).toBe('{"n":49}');
     await second.stop();
   });
 
