@@ -65,7 +65,9 @@ describe.each(triedKinds("sqlite"))("service accounts on %s", (kind) => {
     expect([plain.weight, heavy.weight]).toEqual([undefined, 100]);
     const weights = async () => {
       const { json } = await site.ask("GET", PATH, { token });
-      return Object.fromEntries(json.map(({ name, weight }: { name: string; weight: number }) => [name, weight]));
+      return Object.fromEntries(
+        json.map(({ name, weight }: { name: string; weight: number }) => [name, weight]),
+      );
     };
     expect(await weights()).toMatchObject({ plain: 1, heavy: 100 });
     const change = async (weight: unknown) =>
