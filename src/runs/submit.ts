@@ -6,7 +6,6 @@ import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
 import { hasKeyLimits } from "../model/queue-limits.ts";
-import { BacklogLimit } from "./backlog-limit.ts";
 import type { Dispatcher, DispatcherParts } from "./dispatcher.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 
@@ -38,11 +37,9 @@ export class Submitter {
   readonly #parts: SubmitterParts;
   readonly #acceptor: Acceptor;
   readonly #turns: InputTurns;
-  readonly #backlogs: BacklogLimit;
 
   constructor(parts: SubmitterParts) {
     this.#parts = parts;
-    this.#backlogs = new BacklogLimit(parts.store, parts.clock);
     this.#turns = new InputTurns(parts.clock);
     this.#acceptor = new Acceptor(parts);
   }
@@ -50,16 +47,14 @@ export class Submitter {
   /** Accepts an async run; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
-    const { queue } = request.target.config;
-    if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
+    if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     await this.#inTurn(request, (payload) => this.#submit(request, payload));
   }
 
   /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
-    const { queue } = request.target.config;
-    if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
+    if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
       const accepting = this.#acceptKeyed({ run, payload, owner: null, isParked: isParked(request) }, key);
@@ -248,6 +243,11 @@ export class Submitter {
   #checkReserve(): void {
     const message = this.#parts.reserve.refusal;
     if (message !== null) throw new AppError("storage_unavailable", { message });
+  }
+
+  async #checkBacklog({ target: { appNumber, config } }: RunRequest): Promise<void> {
+    const most = config.queue?.maxBacklog;
+    if (most) await this.#parts.dispatcher.backlogLimit.check(appNumber, most);
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
