@@ -66,6 +66,10 @@ export const ERRORS = {
   node_lost: overloaded(502, "The node that ran this call was lost; whether the call ended is not known."),
   app_not_ready: ofApp(503, "The app failed to initialise."),
   queue_full: overloaded(503, "Too many calls are waiting for this app."),
+  queue_draining: overloaded(
+    503,
+    "The app's queue is being drained: it takes no async runs until it is resumed.",
+  ),
   queue_timeout: overloaded(503, "The call waited too long for a free replica."),
   no_gpu_free: overloaded(503, "No GPU that the app needs is free."),
   overloaded: overloaded(503, "The service cannot take more connections right now; try again shortly."),

@@ -35,9 +35,11 @@ export type DispatcherParts = {
   readonly target: (appNumber: number) => RunTarget | null;
   /** The target of runs that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
+  /** No further run of the app may begin. */
+  readonly isPaused: (appNumber: number) => boolean;
   /** Null if this is the only service. */
   readonly owners: Pick<Owners, "holderOf" | "mayClaim" | "sync" | "lookAfter"> | null;
-  /** The weights of an app's lines, those that are not 1; absent: there are none. */
+  /** The weights of the accounts of an app's project, those that are not 1; absent: there are none. */
   readonly weights?: (appNumber: number) => Weights;
   /** Ends the queued runs of those of the apps that are deleted. */
   readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
@@ -188,7 +190,8 @@ export class Dispatcher {
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
     // Runs of an app that another service may own go into the queue, where its owner finds them.
-    const { owners, recorder } = this.#parts;
+    const { owners, recorder, isPaused } = this.#parts;
+    if (isPaused(appNumber)) return false;
     if ((owners && !owners.mayClaim(appNumber)) || !recorder.hasRoom(appNumber)) return false;
     if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
@@ -269,6 +272,8 @@ export class Dispatcher {
       void this.#work(appNumber, backlog, () => this.#lookAfter([appNumber]));
       return;
     }
+    // It is woken when that ends.
+    if (this.#parts.isPaused(appNumber)) return;
     // Runs that wait for an earlier version count too, so that no version's runs pile up.
     const room = target.slots.backlogRoom - backlog.uncounted - backlog.reserved;
     if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
@@ -361,7 +366,8 @@ export class Dispatcher {
         backlog.hasMore = true;
       }
       const current = this.#parts.target(appNumber) ?? target;
-      if (end || claimed.run.versionId === current.versionId) this.#begin(claimed, current, end);
+      if (this.#parts.isPaused(appNumber)) this.#begin(claimed, current, BACK);
+      else if (end || claimed.run.versionId === current.versionId) this.#begin(claimed, current, end);
       else await this.#beginEarlier(claimed, current);
     }
   }

@@ -19,6 +19,8 @@ import { Journal, LightRecorder } from "./journal.ts";
 import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
+import { AccountWeights } from "./account-weights.ts";
+import { QueueStates } from "./queue-states.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
@@ -29,13 +31,15 @@ import { SigningSecrets } from "./webhooks/signing-secrets.ts";
 const SETTLE_MS = 5_000;
 
 type RunsParts = Omit<SweeperParts, "isFirst"> &
-  Pick<DispatcherParts, "target" | "versionTarget" | "weights"> &
+  Pick<DispatcherParts, "target" | "versionTarget"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly webhookAllow: AddressRanges;
     readonly ownership: Ownership;
     /** Null if this is the only service. */
     readonly owners: Owners | null;
+    /** Null for an app that is not served here. */
+    readonly projectOf: (appNumber: number) => string | null;
     readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
     readonly fileContext: FileContext;
     readonly python: Interpreter;
@@ -45,7 +49,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, log, clock, target, reserve, owners } = parts;
+  const { store, log, clock, target, projectOf, reserve, owners } = parts;
   const { owner, predecessors } = parts.ownership;
   // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date delays and repeats none.
   const steadyClock = steady(clock);
@@ -114,8 +118,18 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     target,
     cancelFile,
   });
-  const dispatcher = new Dispatcher({
+  const queueStates = new QueueStates({
+    store,
+    onPaused: (appNumber) => executor.putBack(appNumber),
+    onResumed: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+  });
+  await queueStates.start();
+  const accountWeights = new AccountWeights(store);
+  await accountWeights.start();
+  const dispatcher: Dispatcher = new Dispatcher({
     ...basics,
+    isPaused: (appNumber) => queueStates.isPaused(appNumber),
+    weights: (appNumber) => accountWeights.of(projectOf(appNumber) ?? ""),
     clock: steadyClock,
     executor,
     recorder,
@@ -133,7 +147,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   sweeper.start();
   const submitter = await life.begin(
     "submitter",
-    () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
+    () =>
+      new Submitter({
+        ...basics,
+        executor,
+        dispatcher,
+        recorder,
+        lightRecorder,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
+      }),
   );
   await fileRuns.start();
   const scheduler = await life.begin(
@@ -162,6 +184,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     canceller,
     submitter,
     dispatcher,
+    queueStates,
+    accountWeights,
     scheduler,
     deliverer,
     steadyClock,

@@ -18,6 +18,8 @@ type SubmitterParts = Pick<
   /** Measures the age of keys; cannot be set. */
   readonly steadyClock: Clock;
   readonly reserve: Pick<StorageWatch, "refusal">;
+  /** Whether the app's queue takes no more runs. */
+  readonly isDraining: (appNumber: number) => boolean;
 };
 
 /** A key and the fingerprint of its call, hashed. */
@@ -30,6 +32,8 @@ export type Keyed =
   | { readonly kind: "different" };
 
 const KEY_KEPT_MS = 24 * 3600 * 1000;
+/** Someone has to open the queue again. */
+const DRAIN_RETRY_SECONDS = "60";
 const NO_ROOM = "The results of earlier runs of this app could not be stored yet; try again shortly.";
 
 /** Accepts runs: each is stored durably before its caller gets an answer. */
@@ -47,6 +51,7 @@ export class Submitter {
   /** Accepts an async run; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
+    this.#checkOpen(request);
     if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     await this.#inTurn(request, (payload) => this.#submit(request, payload));
   }
@@ -54,6 +59,7 @@ export class Submitter {
   /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
+    this.#checkOpen(request);
     if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
@@ -248,6 +254,11 @@ export class Submitter {
   async #checkBacklog({ target: { appNumber, config } }: RunRequest): Promise<void> {
     const most = config.queue?.maxBacklog;
     if (most) await this.#parts.dispatcher.backlogLimit.check(appNumber, most);
+  }
+
+  #checkOpen({ target }: RunRequest): void {
+    if (!this.#parts.isDraining(target.appNumber)) return;
+    throw new AppError("queue_draining", { headers: { "retry-after": DRAIN_RETRY_SECONDS } });
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {

@@ -22,6 +22,8 @@ import { nodes } from "./nodes/nodes.ts";
 import type { AnyOperation, Operation } from "./operation.ts";
 import { payloads, runBlobs } from "./runs/payloads.ts";
 import { people } from "./accounts/people.ts";
+import { queueDepth } from "./runs/queue-depth.ts";
+import { queueStates } from "./apps/queue-states.ts";
 import { retention } from "./runs/retention.ts";
 import { runs } from "./runs/runs.ts";
 import { schedules } from "./schedules/schedules.ts";
@@ -58,6 +60,8 @@ const OPERATIONS = {
   payloads,
   people,
   projects,
+  queueDepth,
+  queueStates,
   retention,
   runFigures,
   runs,

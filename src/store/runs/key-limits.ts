@@ -254,7 +254,7 @@ function isKeyed(session: Session): RawBuilder<boolean> {
   return session.sql<boolean>`runs.concurrency_key is not null and ${isUnfinished(session)}`;
 }
 
-function isParked(session: Session): RawBuilder<boolean> {
+export function isParked(session: Session): RawBuilder<boolean> {
   const { sql } = session;
   return sql<boolean>`${isKeyed(session)} and ${isInState(session, "queued")} and runs.due_at = ${sql.lit(PARKED)}`;
 }

@@ -2,7 +2,7 @@ import { uuidBytes } from "../../kit/ids.ts";
 import type { RunKey } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
 import { lineIn, placeInQueue } from "./run-columns.ts";
-import { isDueIn, linesInTurn, text, type TurnsQuery, usedOf, whole } from "./turns.ts";
+import { isDueIn, linesInTurn, text, type TurnsQuery, usedOf, weightOf, whole } from "./turns.ts";
 
 /** How many runs are counted to tell a run's position. */
 const EXACT = 1_000;
@@ -58,8 +58,7 @@ async function rankOf(session: Session, { appNumber, id }: PositionQuery): Promi
  */
 async function aheadInOtherLines(session: Session, query: PositionQuery, own: Rank): Promise<number> {
   const { appNumber, turn = null, weights = {} } = query;
-  const weightOf = (line: string): number => weights[line] ?? 1;
-  const round = Math.floor((own.rank - 1 + usedOf(turn, own.line)) / weightOf(own.line));
+  const round = Math.floor((own.rank - 1 + usedOf(turn, own.line)) / weightOf(weights, own.line));
   let ahead = 0;
   let isBefore = true;
   let from = turn;
@@ -75,7 +74,7 @@ async function aheadInOtherLines(session: Session, query: PositionQuery, own: Ra
       if (line === own.line) isBefore = false;
       else {
         const rounds = isBefore ? round + 1 : round;
-        turns.push({ line, turns: weightOf(line) * rounds - (rounds > 0 ? usedOf(turn, line) : 0) });
+        turns.push({ line, turns: weightOf(weights, line) * rounds - (rounds > 0 ? usedOf(turn, line) : 0) });
       }
     }
     const taken = turns.filter((one) => one.turns > 0);

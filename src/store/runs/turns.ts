@@ -15,7 +15,7 @@ export type Turn = {
   readonly isAlone: boolean;
 };
 
-/** Of lines whose weight is not 1. */
+/** Of accounts whose weight is not 1. */
 export type Weights = Readonly<Record<string, number>>;
 
 export type TurnsQuery = {
@@ -61,7 +61,7 @@ async function pickAlone(session: Session, query: PickQuery): Promise<Picks | nu
   if (!first) return { picks: [], hasMore: false, turn: before };
   if (first.line !== first.last) return null;
   const count = fitting(rows, query);
-  const used = (usedOf(before, first.line) + count) % (weights[first.line] ?? 1);
+  const used = (usedOf(before, first.line) + count) % weightOf(weights, first.line);
   const turn = { line: first.line, used, isAlone: true };
   return { picks: rows.slice(0, count), hasMore: count < rows.length, turn };
 }
@@ -73,7 +73,7 @@ async function pickInTurn(session: Session, query: PickQuery): Promise<Picks> {
   const most = Math.max(2, Math.min(limit, MAX_LINES));
   const names = await linesInTurn(session, { appNumber, turn, limit: most });
   if (names.length === 0) return { picks: [], hasMore: false, turn };
-  const weighed = names.map((name) => ({ name, weight: weights[name] ?? 1, used: usedOf(turn, name) }));
+  const weighed = names.map((name) => ({ name, weight: weightOf(weights, name), used: usedOf(turn, name) }));
   // Several rounds only of lines that are all there are: further ones would have their turn first.
   const total = weighed.reduce((sum, { weight }) => sum + weight, 0);
   const rounds = names.length < most ? Math.ceil(limit / total) + 1 : 1;
@@ -175,6 +175,13 @@ async function linesFrom(
     select line from found where line is not null order by nth
   `.execute(db);
   return rows.map((row) => row.line);
+}
+
+/** How many runs of a line have one turn. The lines of an account's end users have the account's weight. */
+export function weightOf(weights: Weights, line: string): number {
+  const account = Object.hasOwn(weights, line) ? line : line.slice(0, Math.max(0, line.indexOf("/")));
+  // A line may have any name, such as `constructor`.
+  return (Object.hasOwn(weights, account) && weights[account]) || 1;
 }
 
 /** How many runs of a line's first turn are used. */

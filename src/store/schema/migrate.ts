@@ -6,6 +6,8 @@ import { QUEUE_COLUMNS, QUEUE_TABLES, queues } from "./0003-queues.ts";
 import { CHECKPOINT_TABLES, checkpoints } from "./0004-checkpoints.ts";
 import { SCHEDULE_TABLES, schedules } from "./0005-schedules.ts";
 import { QUEUE_LIMIT_COLUMNS, QUEUE_LIMIT_TABLES, queueLimits } from "./0006-queue-limits.ts";
+import { accountWeight, WEIGHT_COLUMNS } from "./0007-account-weight.ts";
+import { QUEUE_STATE_COLUMNS, queueState } from "./0008-queue-state.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -22,6 +24,8 @@ export const MIGRATIONS: Migrations = {
   "0004-checkpoints": checkpoints,
   "0005-schedules": schedules,
   "0006-queue-limits": queueLimits,
+  "0007-account-weight": accountWeight,
+  "0008-queue-state": queueState,
 };
 
 /** The names of all migrations of this release, in order. */
@@ -40,6 +44,8 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   SCHEDULE_TABLES,
   QUEUE_LIMIT_COLUMNS,
   QUEUE_LIMIT_TABLES,
+  WEIGHT_COLUMNS,
+  QUEUE_STATE_COLUMNS,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ]
   .flatMap(objectsOf)

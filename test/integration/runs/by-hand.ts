@@ -86,6 +86,9 @@ export class ByHand {
   lookFor: (() => Promise<null>) | null = null;
   /** Why the disk has no room; null while it has. */
   readonly reserve: { refusal: string | null } = { refusal: null };
+  /** What the app's queue does not do. */
+  isPaused = false;
+  isDraining = false;
   /** The app is deleted. */
   isGone = false;
   /** Numbers of apps whose queued runs were to be ended. */
@@ -143,12 +146,20 @@ export class ByHand {
         this.looks += 1;
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
+      isPaused: () => this.isPaused,
       owners: null,
       endOrphans: async (numbers) => void this.orphaned.push(...numbers),
     });
     const { reserve } = this;
     const { dispatcher } = this;
-    this.submitter = new Submitter({ ...parts, steadyClock: clock, dispatcher, lightRecorder, reserve });
+    this.submitter = new Submitter({
+      ...parts,
+      steadyClock: clock,
+      dispatcher,
+      lightRecorder,
+      reserve,
+      isDraining: () => this.isDraining,
+    });
   }
 
   /** What another service would have on the same store. */

@@ -22,7 +22,7 @@ const wishes = (query: string, head: Partial<RequestHead> = {}, prefix = "") =>
 
 verifies("terms.names", "a query may ask for each, in snake_case and camelCase", () => {
   expect(
-    wishes("priority=high&delay=1m30s&ttl=60&timeout=2h&max_attempts=3&tag=a&tag=b%20c&tag=a&x=1"),
+    wishes("priority=high&delay=1m30s&ttl=60&timeout=2h&max_attempts=3&concurrency_key=k%201&tag=a&tag=b%20c&tag=a&x=1"),
   ).toEqual({
     priority: 600,
     delay: { ms: 90_000 },
@@ -30,8 +30,11 @@ verifies("terms.names", "a query may ask for each, in snake_case and camelCase",
     timeoutMs: 7_200_000,
     maxAttempts: 3,
     tags: ["a", "b c"],
+    concurrencyKey: "k 1",
+    fairnessKey: null,
   });
   expect(wishes("maxAttempts=7")).toEqual({ ...NONE, maxAttempts: 7 });
+  expect(wishes("concurrencyKey=7")).toEqual({ ...NONE, concurrencyKey: "7" });
   expect(wishes("delay=2027-01-31T08:00:00%2B01:00")).toEqual({
     ...NONE,
     delay: { until: Date.UTC(2027, 0, 31, 7) },
@@ -55,6 +58,7 @@ describe("values", () => {
       ["ttl=1ms", { ttlMs: 1 }],
       ["timeout=30d", { timeoutMs: 30 * DAY_MS }],
       ["max_attempts=100", { maxAttempts: 100 }],
+      [`concurrency_key=${"x".repeat(128)}`, { concurrencyKey: "x".repeat(128) }],
       [`tag=${"x".repeat(128)}`, { tags: ["x".repeat(128)] }],
     ] as const)
       expect([query, wishes(query)]).toEqual([query, { ...NONE, ...found }]);
@@ -78,6 +82,7 @@ describe("values", () => {
       ttl: ["", "0", "-5", "30d1s", "2027-01-31T08:00:00Z"],
       timeout: ["", "0s", "1y", "721h"],
       max_attempts: ["", "0", "101", "1.5", "-1", "two"],
+      concurrency_key: ["", "x".repeat(129), "a%00b"],
       tag: ["", "x".repeat(129), "a%00b", "a%0Ab"],
     };
     for (const [name, values] of Object.entries(texts))
