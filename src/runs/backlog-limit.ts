@@ -35,7 +35,10 @@ export class BacklogLimit {
     if (Number.isNaN(gauge.count)) await gauge.counting;
     if (gauge.count >= most) {
       const message = `${most} async runs of this app are waiting, as many as its max_backlog allows; try again later.`;
-      throw new AppError("backlog_full", { message, headers: { "retry-after": String(RETRY_AFTER_SECONDS) } });
+      throw new AppError("backlog_full", {
+        message,
+        headers: { "retry-after": String(RETRY_AFTER_SECONDS) },
+      });
     }
     gauge.count += 1;
   }

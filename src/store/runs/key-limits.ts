@@ -1,6 +1,13 @@
 import type { RawBuilder } from "kysely";
 import type { QueueConfig, Rate } from "../../model/app-config.ts";
-import { endOfAll, hasKeyLimits, nextRoomAt, roomIn, type Starts, withStarts } from "../../model/queue-limits.ts";
+import {
+  endOfAll,
+  hasKeyLimits,
+  nextRoomAt,
+  roomIn,
+  type Starts,
+  withStarts,
+} from "../../model/queue-limits.ts";
 import { heavyRead, read, type Session, write } from "../operation.ts";
 import { all, appsFound, firstOf } from "../queries.ts";
 import { PARKED } from "../schema/0006-queue-limits.ts";
@@ -52,7 +59,10 @@ export async function roomOfApp(session: Session, query: LimitQuery) {
   const starts = await startsOf(session, { appNumber, key: WHOLE_APP });
   const room = roomIn(starts, rateLimit, now);
   // The end of a run makes room too, unless there is none for its rate.
-  return { count: Math.max(0, Math.min(free, room)), nextAt: room > 0 ? null : nextRoomAt(starts, rateLimit, now) };
+  return {
+    count: Math.max(0, Math.min(free, room)),
+    nextAt: room > 0 ? null : nextRoomAt(starts, rateLimit, now),
+  };
 }
 
 /** Splits runs that are about to be claimed: those that their keys allow, and those that they do not, which are parked. */
@@ -237,7 +247,11 @@ async function runningOf(session: Session, { appNumber }: LimitQuery): Promise<n
 }
 
 /** How many runs of a key are running, or wait for their turn. */
-async function countOf(session: Session, { appNumber, key }: AppKey, which: "running" | "due"): Promise<number> {
+async function countOf(
+  session: Session,
+  { appNumber, key }: AppKey,
+  which: "running" | "due",
+): Promise<number> {
   const { sql, db } = session;
   const isCounted = which === "due" ? isDue(session) : isInState(session, which);
   const { rows } = await sql<{ count: number }>`
@@ -264,7 +278,13 @@ async function startsOf({ db }: Session, key: AppKey): Promise<Starts> {
   return row ? (JSON.parse(row.starts) as Starts) : [];
 }
 
-async function addStarts(session: Session, key: AppKey, rate: Rate, now: number, count: number): Promise<void> {
+async function addStarts(
+  session: Session,
+  key: AppKey,
+  rate: Rate,
+  now: number,
+  count: number,
+): Promise<void> {
   const starts = withStarts(await startsOf(session, key), rate, now, count);
   const row = { starts: JSON.stringify(starts), endsAt: endOfAll(starts, rate) };
   await session.db

@@ -115,7 +115,8 @@ async function firstOfLines(
 ): Promise<LinePick[]> {
   const { sql, db } = session;
   const place = placeInQueue(session);
-  const isOf = (name: string) => sql`${isDueIn(session, appNumber)} and ${lineIn(session)} = ${sql.ref(name)}`;
+  const isOf = (name: string) =>
+    sql`${isDueIn(session, appNumber)} and ${lineIn(session)} = ${sql.ref(name)}`;
   const values = lines.map(
     ({ name, quota }, i) => sql`(${whole(session, i)}, ${text(session, name)}, ${whole(session, quota)})`,
   );

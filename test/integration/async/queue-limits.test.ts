@@ -45,7 +45,10 @@ verifies(
       [second, "b", "abc"],
     ] as const) {
       writeFileSync(path.join(folder, name), "");
-      await until(`${name} has ended`, async () => (await recordOf(service(), "narrow", id)).status === "success");
+      await until(
+        `${name} has ended`,
+        async () => (await recordOf(service(), "narrow", id)).status === "success",
+      );
       await until(`${next} have begun`, () => begun() === next);
     }
     writeFileSync(path.join(folder, "c"), "");

@@ -68,12 +68,14 @@ verifies(
     await until("one of each came", () => pool.calls.length === 3);
     expect(pool.came.toSorted()).toEqual(["0 x", "20 y", "21 null"]);
     for (let n = 1; n < 20; n++) {
-      pool.calls.find(({ body, hasEnded }) => !hasEnded && String(body).endsWith("x"))!.end({
-        kind: "returned",
-        json: Buffer.from("1"),
-        status: 200,
-        runMs: 1,
-      });
+      pool.calls
+        .find(({ body, hasEnded }) => !hasEnded && String(body).endsWith("x"))!
+        .end({
+          kind: "returned",
+          json: Buffer.from("1"),
+          status: 200,
+          runMs: 1,
+        });
       await until(`x ${n} came`, () => pool.calls.length === 3 + n);
       expect(pool.came.at(-1)).toBe(`${n} x`);
     }

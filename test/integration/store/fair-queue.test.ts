@@ -83,12 +83,10 @@ describe.each(DATABASE_KINDS)("the queue on %s", (kind) => {
       if (one.key !== null) await this.admit([one.key]);
     }
 
-    run(one: {
-      line: string | null;
-      priority: number;
-      delayMs: number | null;
-      key: string | null;
-    }): { run: Run; modelled: ModelRun } {
+    run(one: { line: string | null; priority: number; delayMs: number | null; key: string | null }): {
+      run: Run;
+      modelled: ModelRun;
+    } {
       const id = this.#ids.next(this.#now);
       const dueAt = one.delayMs === null ? null : this.#now + one.delayMs;
       const wishes = { priority: one.priority, delay: dueAt === null ? null : { until: dueAt } };
@@ -146,7 +144,12 @@ describe.each(DATABASE_KINDS)("the queue on %s", (kind) => {
 
     async admit(keys: readonly string[]): Promise<void> {
       if (keys.length === 0 || !this.model.hasKeyLimits) return;
-      const asked = keys.map((key) => ({ appNumber: this.appNumber, key, queue: this.#queue, now: this.#now }));
+      const asked = keys.map((key) => ({
+        appNumber: this.appNumber,
+        key,
+        queue: this.#queue,
+        now: this.#now,
+      }));
       const admitted = await store.keyLines.admit(asked);
       expect(admitted.map(({ count, nextAt }) => ({ count, nextAt }))).toEqual(
         keys.map((key) => this.model.admit(key, this.#now)),

@@ -39,7 +39,17 @@ verifies("queue.config", "every problem of it is named", () => {
   const bad = {
     concurrency_limit: ["0", "10001", "1.5", '"many"'],
     concurrency_key_limit: ["0", "10001", "true"],
-    rate_limit: ["100", '"100"', '"0/1m"', '"1000001/1m"', '"5/0.5s"', '"5/25h"', '"5/1m/1m"', '"-1/1m"', "[5]"],
+    rate_limit: [
+      "100",
+      '"100"',
+      '"0/1m"',
+      '"1000001/1m"',
+      '"5/0.5s"',
+      '"5/25h"',
+      '"5/1m/1m"',
+      '"-1/1m"',
+      "[5]",
+    ],
     concurrency_key_rate_limit: ['"/1m"', '"5/"', '"1e3/1m"'],
     max_backlog: ["0", "10000001"],
   };

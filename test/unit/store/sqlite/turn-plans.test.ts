@@ -46,7 +46,10 @@ const KEY = { appNumber: 1, key: "x", queue: QUEUE, now: NOW };
 test.each<[string, () => Promise<string[]>]>([
   ["a position among several lines", () => plansOf(session(), claims.position, { ...last, turn })],
   ["a claim from several lines", () => plansOf(session(), claims.claim, { ...claim, limit: 4 })],
-  ["a claim in turn", () => plansOf(session(), claims.claim, { ...claim, limit: 8, turn, weights: { b: 2 } })],
+  [
+    "a claim in turn",
+    () => plansOf(session(), claims.claim, { ...claim, limit: 8, turn, weights: { b: 2 } }),
+  ],
   ["admitting a key", () => plansOf(session(), keyLines.admit, [KEY, { ...KEY, key: "z" }])],
   [
     "admitting a key within its limits",
@@ -68,5 +71,7 @@ test.each<[string, () => Promise<string[]>]>([
   expect(scans).toEqual([]);
   // Each search of runs goes by the app, and by an index of what waits or by the ids themselves.
   for (const step of steps.filter((one) => /^SEARCH runs /.test(one)))
-    expect(step).toMatch(/runs_turns|runs_keyed|runs_running|runs_delayed \(due_at=\? AND app_number=\?\)|PRIMARY KEY \(app_number=\? AND id=\?\)/);
+    expect(step).toMatch(
+      /runs_turns|runs_keyed|runs_running|runs_delayed \(due_at=\? AND app_number=\?\)|PRIMARY KEY \(app_number=\? AND id=\?\)/,
+    );
 });
