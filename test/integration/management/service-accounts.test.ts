@@ -62,7 +62,6 @@ describe.each(triedKinds("sqlite"))("service accounts on %s", (kind) => {
     const { site, token, create } = await openSite(kind);
     const plain = (await create({ name: "plain" })).json;
     const heavy = (await create({ name: "heavy", weight: 100 })).json;
-    expect([plain.weight, heavy.weight]).toEqual([undefined, 100]);
     const weights = async () => {
       const { json } = await site.ask("GET", PATH, { token });
       return Object.fromEntries(
