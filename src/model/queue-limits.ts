@@ -2,7 +2,9 @@ import type { QueueConfig, Rate } from "./app-config.ts";
 
 /** Whether the runs of one concurrency key of the app may have to wait for each other. */
 export function hasKeyLimits(queue: QueueConfig | undefined): boolean {
-  return queue !== undefined && (queue.concurrencyKeyLimit !== null || queue.concurrencyKeyRateLimit !== null);
+  return (
+    queue !== undefined && (queue.concurrencyKeyLimit !== null || queue.concurrencyKeyRateLimit !== null)
+  );
 }
 
 /** How many runs began in each of the last spans of time, the earliest first; a span goes by when it began. */

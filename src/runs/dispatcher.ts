@@ -8,6 +8,7 @@ import type { Owners } from "../nodes/owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
 import { hasKeyLimits } from "../model/queue-limits.ts";
 import type { Turn, TurnsQuery, Weights } from "../store/runs/turns.ts";
+import { BacklogLimit } from "./backlog-limit.ts";
 import { KeyAdmission } from "./key-admission.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
@@ -92,6 +93,7 @@ const UNREACHED = "the dispatcher could not reach the storage";
  * claims each run in the store, where only the claimer may write the end.
  */
 export class Dispatcher {
+  readonly backlogLimit: BacklogLimit;
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
   readonly #keys: KeyAdmission;
@@ -106,6 +108,7 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
+    this.backlogLimit = new BacklogLimit(parts.store, parts.clock);
     this.#keys = new KeyAdmission({
       ...parts,
       queueOf: (appNumber) => parts.target(appNumber)?.config ?? null,
@@ -234,7 +237,9 @@ export class Dispatcher {
 
   /** Executes a run for which a place was reserved. */
   runReserved(request: RunRequest, claim: Claim): void {
-    this.#backlog(request.target.appNumber).reserved -= 1;
+    const { appNumber, config } = request.target;
+    this.#backlog(appNumber).reserved -= 1;
+    if (config.queue) this.backlogLimit.left(appNumber, 1);
     void this.#hold(this.#parts.executor.executeClaimed(request, claim, null));
   }
 
@@ -355,6 +360,7 @@ export class Dispatcher {
     if (hasMore) backlog.hasMore = true;
     if (!isRefused) this.#parts.onTaken?.(appNumber, runs.length, !hasMore);
     if (turn) backlog.turn = turn;
+    if (queue) this.backlogLimit.left(appNumber, runs.length);
     if (held) this.#holdBack(appNumber, backlog, held.nextAt);
     this.#keys.admit(appNumber, keys, queue);
     for await (const { claimed, end } of withInputs(runs, this.#parts)) {

@@ -46,7 +46,9 @@ export class KeyAdmission {
   retry(): void {
     if (this.#working || this.#waiting.size === 0 || this.#isStopping) return;
     this.#working = this.#work()
-      .catch((error: unknown) => this.#parts.log.error({ err: error }, "could not admit parked runs; retrying"))
+      .catch((error: unknown) =>
+        this.#parts.log.error({ err: error }, "could not admit parked runs; retrying"),
+      )
       .finally(() => (this.#working = null));
   }
 
@@ -85,7 +87,8 @@ export class KeyAdmission {
         admitted.forEach(({ appNumber, key, count, hasMore, nextAt }, i) => {
           if (count > 0) onAdmitted(appNumber, null);
           if (nextAt !== null) onAdmitted(appNumber, nextAt);
-          if (hasMore) this.#waiting.set(`${appNumber} ${key}`, { appNumber, key, queue: admissions[i]?.queue });
+          if (hasMore)
+            this.#waiting.set(`${appNumber} ${key}`, { appNumber, key, queue: admissions[i]?.queue });
         });
       } catch (error) {
         for (const [name, waiting] of page) this.#waiting.set(name, waiting);

@@ -6,7 +6,6 @@ import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
 import { hasKeyLimits } from "../model/queue-limits.ts";
-import { BacklogLimit } from "./backlog-limit.ts";
 import type { Dispatcher, DispatcherParts } from "./dispatcher.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 
@@ -42,11 +41,9 @@ export class Submitter {
   readonly #parts: SubmitterParts;
   readonly #acceptor: Acceptor;
   readonly #turns: InputTurns;
-  readonly #backlogs: BacklogLimit;
 
   constructor(parts: SubmitterParts) {
     this.#parts = parts;
-    this.#backlogs = new BacklogLimit(parts.store, parts.clock);
     this.#turns = new InputTurns(parts.clock);
     this.#acceptor = new Acceptor(parts);
   }
@@ -55,8 +52,7 @@ export class Submitter {
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
     this.#checkOpen(request);
-    const { queue } = request.target.config;
-    if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
+    if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     await this.#inTurn(request, (payload) => this.#submit(request, payload));
   }
 
@@ -64,8 +60,7 @@ export class Submitter {
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
     this.#checkOpen(request);
-    const { queue } = request.target.config;
-    if (queue?.maxBacklog) await this.#backlogs.check(request.target.appNumber, queue.maxBacklog);
+    if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
       const accepting = this.#acceptKeyed({ run, payload, owner: null, isParked: isParked(request) }, key);
@@ -254,6 +249,11 @@ export class Submitter {
   #checkReserve(): void {
     const message = this.#parts.reserve.refusal;
     if (message !== null) throw new AppError("storage_unavailable", { message });
+  }
+
+  async #checkBacklog({ target: { appNumber, config } }: RunRequest): Promise<void> {
+    const most = config.queue?.maxBacklog;
+    if (most) await this.#parts.dispatcher.backlogLimit.check(appNumber, most);
   }
 
   #checkOpen({ target }: RunRequest): void {

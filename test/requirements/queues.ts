@@ -34,6 +34,8 @@ export const QUEUES = {
     "terms.durable": "What a call has asked outlives its service, in both databases.",
   }),
   ...section("docs/queues.md: Fairness", {
+    "queue.fair": "Lines of an app take turns: the waiting runs of one caller do not delay those of another.",
+    "queue.weights": "A line has as many turns in each round as its weight says.",
     "fair.sync-turns":
       "Waiting callers of an app take turns: many calls of one do not delay a single call of another.",
     "fair.weight": "A service account of a higher weight has more turns.",
@@ -50,20 +52,6 @@ export const QUEUES = {
       "When no more callers may wait, the one with most waiting calls is refused, not another.",
     "fair.no-starvation": "Every caller that waits has its turns, whatever the others do.",
   }),
-  ...section("docs/queues.md: Turns", {
-    "queue.fair": "Lines of an app take turns: the waiting runs of one caller do not delay those of another.",
-    "queue.weights": "A line has as many turns in each round as its weight says.",
-  }),
-  ...section("docs/queues.md: Limits", {
-    "queue.config": "`[queue]` is checked, and every value has bounds.",
-    "queue.concurrency": "No more async runs of an app run at once than `concurrency_limit`, on all nodes.",
-    "queue.key-concurrency":
-      "No more runs with the same `concurrency_key` run at once than `concurrency_key_limit`; others pass those that wait.",
-    "queue.rate": "In no period begin more runs than `rate_limit` allows.",
-    "queue.key-rate": "In no period begin more runs of a key than `concurrency_key_rate_limit` allows.",
-    "queue.key-crash": "Runs that wait for their key begin also after the service has died at any point.",
-    "queue.backlog": "Beyond `max_backlog` waiting runs, an async call gets 429 `backlog_full`.",
-  }),
   ...section("docs/queues.md: Pausing a queue", {
     "queue.pause":
       "While an app's queue is paused its async runs wait; running ones go on, and sync calls are served.",
@@ -74,6 +62,16 @@ export const QUEUES = {
     "queue.audit": "Changes of a queue are in the audit log.",
     "queue.cli": "`millrace queue` shows, pauses, resumes and drains.",
     "queue.nodes": "What one node does to a queue holds on all.",
+  }),
+  ...section("docs/queues.md: Limits", {
+    "queue.config": "`[queue]` is checked, and every value has bounds.",
+    "queue.concurrency": "No more async runs of an app run at once than `concurrency_limit`, on all nodes.",
+    "queue.key-concurrency":
+      "No more runs with the same `concurrency_key` run at once than `concurrency_key_limit`; others pass those that wait.",
+    "queue.rate": "In no period begin more runs than `rate_limit` allows.",
+    "queue.key-rate": "In no period begin more runs of a key than `concurrency_key_rate_limit` allows.",
+    "queue.key-crash": "Runs that wait for their key begin also after the service has died at any point.",
+    "queue.backlog": "Beyond `max_backlog` waiting runs, an async call gets 429 `backlog_full`.",
   }),
   ...section("docs/queues.md: Checkpoints", {
     "checkpoint.next-attempt":

@@ -169,7 +169,9 @@ export class ModelQueue {
     if (line === null) return null;
     const used = this.turn?.line === line ? this.turn.used : 0;
     this.turn = { line, used: (used + 1) % (this.weights[line] ?? 1) };
-    return this.#due().filter((run) => run.line === line).toSorted(byPlace)[0]!;
+    return this.#due()
+      .filter((run) => run.line === line)
+      .toSorted(byPlace)[0]!;
   }
 
   #change(run: ModelRun, change: Partial<ModelRun>): void {

@@ -128,7 +128,9 @@ export class FairQueue<C extends Waiter> {
     const lines = [...this.#lines.values()].map(({ calls }) => calls.takeAll());
     for (const line of this.#lines.values()) this.#note(line);
     this.size = 0;
-    return lines.length === 1 ? (lines[0] ?? []) : lines.flat().toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
+    return lines.length === 1
+      ? (lines[0] ?? [])
+      : lines.flat().toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
   }
 
   get #isPlain(): boolean {

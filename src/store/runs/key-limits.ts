@@ -1,11 +1,18 @@
 import type { RawBuilder } from "kysely";
 import type { QueueConfig, Rate } from "../../model/app-config.ts";
-import { endOfAll, hasKeyLimits, nextRoomAt, roomIn, type Starts, withStarts } from "../../model/queue-limits.ts";
+import {
+  endOfAll,
+  hasKeyLimits,
+  nextRoomAt,
+  roomIn,
+  type Starts,
+  withStarts,
+} from "../../model/queue-limits.ts";
 import { heavyRead, read, type Session, write } from "../operation.ts";
 import { all, appsFound, firstOf } from "../queries.ts";
 import { PARKED } from "../schema/0006-queue-limits.ts";
 import { codeBefore, isDue, isInState, isUnfinished, placeInQueue } from "./run-columns.ts";
-import { isDueIn, type Pick } from "./turns.ts";
+import { isDueIn, type PickedRun } from "./turns.ts";
 
 // What an app allows its runs, and those of a concurrency key. Every claim keeps to it, whatever else happens. A run that comes
 // while its key has enough is parked until its key is admitted; should that be lost in a crash, the next look at all keys
@@ -52,18 +59,21 @@ export async function roomOfApp(session: Session, query: LimitQuery) {
   const starts = await startsOf(session, { appNumber, key: WHOLE_APP });
   const room = roomIn(starts, rateLimit, now);
   // The end of a run makes room too, unless there is none for its rate.
-  return { count: Math.max(0, Math.min(free, room)), nextAt: room > 0 ? null : nextRoomAt(starts, rateLimit, now) };
+  return {
+    count: Math.max(0, Math.min(free, room)),
+    nextAt: room > 0 ? null : nextRoomAt(starts, rateLimit, now),
+  };
 }
 
 /** Splits runs that are about to be claimed: those that their keys allow, and those that they do not, which are parked. */
-export async function keepToKeys(session: Session, query: LimitQuery, picks: readonly Pick[]) {
+export async function keepToKeys(session: Session, query: LimitQuery, picks: readonly PickedRun[]) {
   const { appNumber, queue, now } = query;
   const all = { kept: picks, parkedKeys: [] as string[] };
   if (!queue || !hasKeyLimits(queue)) return all;
   const byKey = Map.groupBy(picks, ({ concurrencyKey }) => concurrencyKey);
   byKey.delete(null);
-  const parked = new Set<Pick>();
-  for (const [key, ofKey] of byKey as Map<string, Pick[]>) {
+  const parked = new Set<PickedRun>();
+  for (const [key, ofKey] of byKey as Map<string, PickedRun[]>) {
     const running = await countOf(session, { appNumber, key }, "running");
     const free = (queue.concurrencyKeyLimit ?? Number.POSITIVE_INFINITY) - running;
     const rate = queue.concurrencyKeyRateLimit;
@@ -129,22 +139,23 @@ export const keyLines = {
     const key = sql`runs.concurrency_key`;
     const ofApp = sql`runs.app_number = ${appNumber} and ${isKeyed(session)}`;
     const ofKey = sql`${ofApp} and ${key} = found.key`;
-    const { rows } = await sql<{ key: string; isMoving: number | boolean }>`
+    const { rows } = await sql<{ key: string; nth: number; isMoving: number | boolean }>`
       with recursive found (key, nth) as (
         select (select ${key} from runs where ${ofApp} and ${key} > ${after} order by ${key} limit 1), 1
         union all
         select (select ${key} from runs where ${ofApp} and ${key} > found.key order by ${key} limit 1), nth + 1
         from found where found.key is not null and nth < ${limit}
       )
-      select key, (
+      select key, nth, (
         exists (select 1 from runs where ${ofKey} and ${isInState(session, "running")})
         or exists (select 1 from runs where ${ofKey} and ${isDue(session)})
         or exists (
           select 1 from runs where ${ofKey} and ${isInState(session, "queued")} and runs.due_at < ${sql.lit(PARKED)}
         )
       ) as is_moving
-      from found where key is not null order by nth
+      from found where key is not null
     `.execute(db);
+    rows.sort((a, b) => a.nth - b.nth);
     return {
       keys: rows.flatMap((row) => (row.isMoving ? [] : row.key)),
       next: rows.length === limit ? (rows.at(-1)?.key ?? null) : null,
@@ -236,7 +247,11 @@ async function runningOf(session: Session, { appNumber }: LimitQuery): Promise<n
 }
 
 /** How many runs of a key are running, or wait for their turn. */
-async function countOf(session: Session, { appNumber, key }: AppKey, which: "running" | "due"): Promise<number> {
+async function countOf(
+  session: Session,
+  { appNumber, key }: AppKey,
+  which: "running" | "due",
+): Promise<number> {
   const { sql, db } = session;
   const isCounted = which === "due" ? isDue(session) : isInState(session, which);
   const { rows } = await sql<{ count: number }>`
@@ -263,7 +278,13 @@ async function startsOf({ db }: Session, key: AppKey): Promise<Starts> {
   return row ? (JSON.parse(row.starts) as Starts) : [];
 }
 
-async function addStarts(session: Session, key: AppKey, rate: Rate, now: number, count: number): Promise<void> {
+async function addStarts(
+  session: Session,
+  key: AppKey,
+  rate: Rate,
+  now: number,
+  count: number,
+): Promise<void> {
   const starts = withStarts(await startsOf(session, key), rate, now, count);
   const row = { starts: JSON.stringify(starts), endsAt: endOfAll(starts, rate) };
   await session.db

@@ -2,7 +2,7 @@ import { uuidBytes } from "../../kit/ids.ts";
 import type { RunKey } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
 import { lineIn, placeInQueue } from "./run-columns.ts";
-import { isDueIn, linesInTurn, type TurnsQuery, usedOf, weightOf, whole } from "./turns.ts";
+import { isDueIn, linesInTurn, text, type TurnsQuery, usedOf, weightOf, whole } from "./turns.ts";
 
 /** How many runs are counted to tell a run's position. */
 const EXACT = 1_000;
@@ -93,7 +93,7 @@ async function aheadInOtherLines(session: Session, query: PositionQuery, own: Ra
 async function countUpTo(session: Session, appNumber: number, names: readonly string[], most: number) {
   if (names.length === 0) return [];
   const { sql, db } = session;
-  const rows = names.map((name, i) => sql`(${whole(session, i)}, cast(${name} as text))`);
+  const rows = names.map((name, i) => sql`(${whole(session, i)}, ${text(session, name)})`);
   const ofLine = sql`${isDueIn(session, appNumber)} and ${lineIn(session)} = lines.name`;
   const { rows: counted } = await sql<{ count: number }>`
     with lines (nth, name) as (values ${sql.join(rows)})

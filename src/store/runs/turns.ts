@@ -27,11 +27,11 @@ export type TurnsQuery = {
 type PickQuery = TurnsQuery & { readonly limit: number; readonly maxBytes: number };
 
 /** A run whose turn it is. */
-export type Pick = { readonly id: Uint8Array; readonly concurrencyKey: string | null };
+export type PickedRun = { readonly id: Uint8Array; readonly concurrencyKey: string | null };
 
-type Picks = { readonly picks: readonly Pick[]; readonly hasMore: boolean; readonly turn: Turn | null };
+type Picks = { readonly picks: readonly PickedRun[]; readonly hasMore: boolean; readonly turn: Turn | null };
 
-type PickRow = Pick & { readonly size: number | null };
+type PickRow = PickedRun & { readonly size: number | null };
 
 /** Lines that take turns in one claim, at most. */
 const MAX_LINES = 64;
@@ -66,56 +66,76 @@ async function pickAlone(session: Session, query: PickQuery): Promise<Picks | nu
   return { picks: rows.slice(0, count), hasMore: count < rows.length, turn };
 }
 
-type LinePick = PickRow & { readonly line: number; readonly nth: number };
-
+/** The runs of several lines, in their turns. */
 async function pickInTurn(session: Session, query: PickQuery): Promise<Picks> {
-  const { sql, db } = session;
   const { appNumber, limit, turn = null, weights = {} } = query;
-  const most = Math.min(limit, MAX_LINES);
+  // Never one alone: whether there is another decides how the next claim begins.
+  const most = Math.max(2, Math.min(limit, MAX_LINES));
   const names = await linesInTurn(session, { appNumber, turn, limit: most });
-  const lines = names.map((name) => ({ name, weight: weightOf(weights, name), used: usedOf(turn, name) }));
+  if (names.length === 0) return { picks: [], hasMore: false, turn };
+  const weighed = names.map((name) => ({ name, weight: weightOf(weights, name), used: usedOf(turn, name) }));
   // Several rounds only of lines that are all there are: further ones would have their turn first.
-  const total = lines.reduce((sum, { weight }) => sum + weight, 0);
-  const rounds = lines.length < most ? Math.ceil(limit / Math.max(1, total)) + 1 : 1;
-  const quotas = lines.map(({ weight, used }) => Math.min(limit, weight * rounds - used));
-  if (lines.length === 0) return { picks: [], hasMore: false, turn };
-  const place = placeInQueue(session);
-  const ofLine = (of: string) =>
-    sql`${isDueIn(session, appNumber)} and ${lineIn(session)} = ${sql.ref(of)}`;
-  const { rows } = await sql<LinePick>`
-    with recursive lines (line, name, quota) as (
-      values ${sql.join(lines.map(({ name }, i) => sql`(${whole(session, i)}, cast(${name} as text), ${whole(session, quotas[i]!)})`))}
-    ), picks (line, name, quota, nth, place) as (
-      select line, name, quota, 0,
-        (select ${place} from runs where ${ofLine("lines.name")} order by ${place} limit 1)
-      from lines
-      union all
-      select line, name, quota, nth + 1,
-        (select ${place} from runs where ${ofLine("picks.name")} and ${place} > picks.place order by ${place} limit 1)
-      from picks where nth + 1 < quota and place is not null
-    )
-    select runs.id, runs.concurrency_key, picks.line, picks.nth, ${sizeOf(session)} as size
-    from picks join runs on ${ofLine("picks.name")} and ${place} = picks.place ${withPayload(session)}
-    where picks.place is not null ${session.skipLocked("runs")}
-  `.execute(db);
+  const total = weighed.reduce((sum, { weight }) => sum + weight, 0);
+  const rounds = names.length < most ? Math.ceil(limit / total) + 1 : 1;
+  const lines = weighed.map((line) => ({
+    ...line,
+    quota: Math.min(limit, line.weight * rounds - line.used),
+  }));
+  const rows = await firstOfLines(session, appNumber, lines);
   const roundOf = ({ line, nth }: LinePick): number => {
     const { used, weight } = lines[line]!;
     return Math.floor((nth + used) / weight);
   };
   const inTurn = rows.toSorted((a, b) => roundOf(a) - roundOf(b) || a.line - b.line || a.nth - b.nth);
-  const counts = lines.map((_, line) => rows.filter((row) => row.line === line).length);
-  const count = fitting(inTurn, query);
-  const picks = inTurn.slice(0, count);
+  const picks = inTurn.slice(0, fitting(inTurn, query));
   const last = picks.at(-1);
-  if (!last) return { picks, hasMore: true, turn };
+  // Others have locked them all: the next look finds what is left.
+  if (!last) return { picks, hasMore: false, turn };
+  const isFull = (quota: number, line: number): boolean =>
+    rows.filter((row) => row.line === line).length === quota;
   const { name, used, weight } = lines[last.line]!;
-  const isAlone = lines.length === 1;
   return {
     picks,
     hasMore:
-      count < rows.length || lines.length === most || counts.some((found, line) => found === quotas[line]),
-    turn: { line: name, used: (last.nth + 1 + used) % weight, isAlone },
+      picks.length < rows.length ||
+      names.length === most ||
+      lines.some(({ quota }, line) => isFull(quota, line)),
+    turn: { line: name, used: (last.nth + 1 + used) % weight, isAlone: names.length === 1 },
   };
+}
+
+/** A run with the place of its line in a list, and its own place in its line, from 0. */
+type LinePick = PickRow & { readonly line: number; readonly nth: number };
+
+/** The first runs of each line, as many as its quota. */
+async function firstOfLines(
+  session: Session,
+  appNumber: number,
+  lines: readonly { readonly name: string; readonly quota: number }[],
+): Promise<LinePick[]> {
+  const { sql, db } = session;
+  const place = placeInQueue(session);
+  const isOf = (name: string) =>
+    sql`${isDueIn(session, appNumber)} and ${lineIn(session)} = ${sql.ref(name)}`;
+  const values = lines.map(
+    ({ name, quota }, i) => sql`(${whole(session, i)}, ${text(session, name)}, ${whole(session, quota)})`,
+  );
+  const { rows } = await sql<LinePick>`
+    with recursive lines (line, name, quota) as (values ${sql.join(values)}),
+    picks (line, name, quota, nth, place) as (
+      select line, name, quota, 0, (select ${place} from runs where ${isOf("lines.name")} order by ${place} limit 1)
+      from lines
+      union all
+      select line, name, quota, nth + 1, (
+        select ${place} from runs where ${isOf("picks.name")} and ${place} > picks.place order by ${place} limit 1
+      )
+      from picks where nth + 1 < quota and place is not null
+    )
+    select runs.id, runs.concurrency_key, picks.line, picks.nth, ${sizeOf(session)} as size
+    from picks cross join runs ${withPayload(session)}
+    where ${isOf("picks.name")} and ${place} = picks.place ${session.skipLocked("runs")}
+  `.execute(db);
+  return rows;
 }
 
 type LinesQuery = { readonly appNumber: number; readonly turn: Turn | null; readonly limit: number };
@@ -179,6 +199,14 @@ type Statements = { readonly sql: Session["sql"] };
 /** A whole number, where the statement does not say that it is one. */
 export function whole({ sql }: Statements, value: number): RawBuilder<number> {
   return sql<number>`cast(${value} as integer)`;
+}
+
+/**
+ * A text in a list of values. SQLite would compare one that says it is a text with the line of each run of the app, instead of
+ * searching its index; Postgres takes it for a text only if it says so.
+ */
+export function text({ sql }: Statements, value: string): RawBuilder<string> {
+  return sql<string>`coalesce(cast(${value} as text), '')`;
 }
 
 function sizeOf({ sql }: Session): RawBuilder<number | null> {

@@ -22,7 +22,9 @@ const wishes = (query: string, head: Partial<RequestHead> = {}, prefix = "") =>
 
 verifies("terms.names", "a query may ask for each, in snake_case and camelCase", () => {
   expect(
-    wishes("priority=high&delay=1m30s&ttl=60&timeout=2h&max_attempts=3&concurrency_key=k%201&tag=a&tag=b%20c&tag=a&x=1"),
+    wishes(
+      "priority=high&delay=1m30s&ttl=60&timeout=2h&max_attempts=3&concurrency_key=k%201&tag=a&tag=b%20c&tag=a&x=1",
+    ),
   ).toEqual({
     priority: 600,
     delay: { ms: 90_000 },

@@ -32,7 +32,9 @@ test("whatever comes, goes and changes its rank, the first one has the lowest", 
           }
         }
         expect(heap.size).toBe(items.length);
-        expect(heap.first?.rank).toBe(items.length === 0 ? undefined : Math.min(...items.map((item) => item.rank)));
+        expect(heap.first?.rank).toBe(
+          items.length === 0 ? undefined : Math.min(...items.map((item) => item.rank)),
+        );
         expect(new Set(heap.values())).toEqual(new Set(items));
       }
     }),

@@ -8,7 +8,8 @@ function site() {
   const told: string[] = [];
   let tell: (subjects: readonly string[]) => void | Promise<void> = () => {};
   let reset: () => void | Promise<void> = () => {};
-  const closed = async (of: readonly number[] | null) => [...stored].filter(([app]) => of?.includes(app) ?? true);
+  const closed = async (of: readonly number[] | null) =>
+    [...stored].filter(([app]) => of?.includes(app) ?? true);
   const states = new QueueStates({
     store: { queueStates: { closed } } as never,
     onPaused: (app) => void told.push(`pause ${app}`),
@@ -21,7 +22,12 @@ function site() {
 test("what was paused before the start is paused, and nothing has to stop", async () => {
   const { states, told } = site();
   await states.start();
-  expect([states.isPaused(1), states.isPaused(2), states.isDraining(1), told]).toEqual([true, false, false, []]);
+  expect([states.isPaused(1), states.isPaused(2), states.isDraining(1), told]).toEqual([
+    true,
+    false,
+    false,
+    [],
+  ]);
 });
 
 test("each change is told once, whoever makes it", async () => {

@@ -27,10 +27,14 @@ function take(queue: FairQueue<Waiter>, count = queue.size): string {
   return Array.from({ length: count }, () => queue.shift()?.name).join("");
 }
 
-verifies("fair.sync-turns", "one caller's 1,000 waiting calls delay another's single call by one turn", () => {
-  const queue = queueOf({ a: 1_000, b: 1 });
-  expect(take(queue, 3)).toBe("aba");
-});
+verifies(
+  "fair.sync-turns",
+  "one caller's 1,000 waiting calls delay another's single call by one turn",
+  () => {
+    const queue = queueOf({ a: 1_000, b: 1 });
+    expect(take(queue, 3)).toBe("aba");
+  },
+);
 
 test("callers take turns, each with its calls in order", () => {
   expect(take(queueOf({ a: 4, b: 2, c: 3 }))).toBe("abcabcaca");

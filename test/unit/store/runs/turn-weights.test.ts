@@ -8,5 +8,6 @@ test("a line has the weight of its account, and 1 without one", () => {
 });
 
 test("a line may have the name of a member of every object", () => {
-  for (const line of ["constructor", "__proto__", "toString", "constructor/x"]) expect(weightOf({}, line)).toBe(1);
+  for (const line of ["constructor", "__proto__", "toString", "constructor/x"])
+    expect(weightOf({}, line)).toBe(1);
 });

@@ -59,8 +59,11 @@ test.each<[string, () => Promise<string[]>]>([
   ["looking for keys", () => plansOf(session(), keyLines.stuck, { appNumber: 1, after: "", limit: 5 })],
   ["counting what waits", () => plansOf(session(), keyLines.waiting, { appNumber: 1, most: 5 })],
   ["removing old starts", () => plansOf(session(), keyLines.removeStarts, { now: NOW, limit: 5 })],
-])("%s reads nothing from end to end, and sorts no line", async (_name, plan) => {
-  const steps = (await plan()).flatMap((of) => of.split("; "));
+])("%s reads nothing from end to end, and sorts no line", async (_, plan) => {
+  const plans = await plan();
+  // Neither a line nor the parked runs of a key are sorted: they may be millions.
+  expect(plans.join("\n")).not.toMatch(/runs_(turns|keyed|delayed)[^;]*; USE TEMP B-TREE/);
+  const steps = plans.flatMap((of) => of.split("; "));
   expect(steps.length).toBeGreaterThan(0);
   const scans = steps.filter((step) =>
     /^SCAN (?!found|lines|picks|own|ahead|a$|b$|counted|\(?subquery|.*CONSTANT|.*VALUES)/i.test(step),
@@ -68,5 +71,7 @@ test.each<[string, () => Promise<string[]>]>([
   expect(scans).toEqual([]);
   // Each search of runs goes by the app, and by an index of what waits or by the ids themselves.
   for (const step of steps.filter((one) => /^SEARCH runs /.test(one)))
-    expect(step).toMatch(/runs_turns|runs_keyed|runs_running|PRIMARY KEY \(app_number=\? AND id=\?\)/);
+    expect(step).toMatch(
+      /runs_turns|runs_keyed|runs_running|runs_delayed \(due_at=\? AND app_number=\?\)|PRIMARY KEY \(app_number=\? AND id=\?\)/,
+    );
 });
