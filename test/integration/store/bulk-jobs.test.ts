@@ -105,9 +105,8 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
       skipped: {},
     });
     const queued = await store.runs.list({ appNumber, state: "queued", limit: 1_000 });
-    const inputs = await Promise.all(
-      queued.map(async (run) => String((await store.payloads.find(run))?.input)),
-    );
+    const inputs: string[] = [];
+    for (const run of queued) inputs.push(String((await store.payloads.find(run))?.input));
     expect(inputs.toSorted()).toEqual(Array.from({ length: RUNS }, (_, n) => `{"n":${n}}`).toSorted());
     await second.stop();
   });
