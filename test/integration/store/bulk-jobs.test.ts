@@ -106,7 +106,8 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
     });
     const queued = await store.runs.list({ appNumber, state: "queued", limit: 1_000 });
     const inputs: string[] = [];
-    for (const run of queued) inputs.push(String((await store.payloads.find(run))?.input));
+    for (const run of queued)
+      inputs.push(Buffer.from((await store.payloads.find(run))?.input ?? []).toString());
     expect(inputs.toSorted()).toEqual(Array.from({ length: RUNS }, (_, n) => `{"n":${n}}`).toSorted());
     await second.stop();
   });
