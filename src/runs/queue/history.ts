@@ -4,7 +4,7 @@ import type { Store } from "../../store/store.ts";
 import type { QueuePaces } from "./paces.ts";
 
 /** How many runs waited at a moment, by head start, and how many had begun since the moment before. */
-export type QueueMoment = {
+type QueueMoment = {
   readonly high: number;
   readonly normal: number;
   readonly low: number;
@@ -12,7 +12,7 @@ export type QueueMoment = {
 };
 
 /** What is remembered of a queue: moments that are `STEP_MS` apart, the first one at `fromMs`. */
-export type RememberedQueue = { readonly fromMs: number; readonly moments: readonly QueueMoment[] };
+type RememberedQueue = { readonly fromMs: number; readonly moments: readonly QueueMoment[] };
 
 export const STEP_MS = 10_000;
 /** An hour. */

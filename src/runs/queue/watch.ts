@@ -31,6 +31,8 @@ type Watcher = {
   position?: number | null;
   /** How many runs had left the queue then. */
   takenThen: number;
+  /** The number of that count. */
+  counted: number;
   told: QueuePlace | null;
 };
 
@@ -44,6 +46,7 @@ export class QueueWatch {
   readonly #parts: WatchParts;
   readonly #watchers = new Map<number, Set<Watcher>>();
   readonly #looking = new Set<number>();
+  #counts = 0;
   #timer: Timer | null = null;
 
   constructor(parts: WatchParts) {
@@ -53,7 +56,7 @@ export class QueueWatch {
   /** Tells the run's place, now and when it changes, until the returned function is called. */
   watch(run: WaitingRun, tell: Tell): () => void {
     const { appNumber } = run;
-    const watcher: Watcher = { run, tell, takenThen: 0, told: null };
+    const watcher: Watcher = { run, tell, takenThen: 0, counted: 0, told: null };
     const watchers = this.#watchers.get(appNumber) ?? new Set();
     this.#watchers.set(appNumber, watchers.add(watcher));
     this.#timer ??= this.#parts.clock.every(LOOK_MS, () => this.#lookAtAll());
@@ -75,17 +78,17 @@ export class QueueWatch {
     for (const appNumber of this.#watchers.keys()) void this.#look(appNumber, false);
   }
 
-  /** `isNews`: for those that have no place yet. */
-  async #look(appNumber: number, isNews: boolean): Promise<void> {
+  /** `isFirst`: for those that have no place yet. */
+  async #look(appNumber: number, isFirst: boolean): Promise<void> {
     if (this.#looking.has(appNumber)) return;
     this.#looking.add(appNumber);
     let hasFailed = false;
     try {
       const watchers = [...(this.#watchers.get(appNumber) ?? [])];
-      this.#tellLive(watchers.filter(({ run, told }) => run.live && !(isNews && told)));
+      this.#tellLive(watchers.filter(({ run, told }) => run.live && !(isFirst && told)));
       await this.#tellStored(
         appNumber,
-        watchers.filter(({ run, position }) => !run.live && !(isNews && position !== undefined)),
+        watchers.filter(({ run, position }) => !run.live && !(isFirst && position !== undefined)),
       );
     } catch (error) {
       hasFailed = true;
@@ -96,7 +99,7 @@ export class QueueWatch {
     // Those that came meanwhile.
     const isNew = ({ run, position }: Watcher): boolean => !run.live && position === undefined;
     const watchers = [...(this.#watchers.get(appNumber) ?? [])];
-    if (isNews && !hasFailed && watchers.some(isNew)) void this.#look(appNumber, true);
+    if (isFirst && !hasFailed && watchers.some(isNew)) void this.#look(appNumber, true);
   }
 
   #tellLive(watchers: readonly Watcher[]): void {
@@ -111,12 +114,13 @@ export class QueueWatch {
     const { paces, outlook } = this.#parts;
     const uncounted = watchers.filter(({ position }) => position === undefined);
     const counted = watchers.filter(({ position }) => position !== undefined);
-    const next = counted.toSorted((a, b) => a.takenThen - b.takenThen).slice(0, COUNTED_PER_LOOK);
+    const next = counted.toSorted((a, b) => a.counted - b.counted).slice(0, COUNTED_PER_LOOK);
     // One after the other: a crowd must not use up the connections of the database.
     for (const watcher of [...uncounted, ...next]) {
       const takenThen = paces.taken(appNumber);
       watcher.position = await outlook.positionOf(watcher.run);
       watcher.takenThen = takenThen;
+      watcher.counted = this.#counts += 1;
     }
     const taken = paces.taken(appNumber);
     for (const watcher of watchers) {

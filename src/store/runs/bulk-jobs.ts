@@ -35,7 +35,7 @@ type ClaimQuery = { readonly id: string; readonly owner: string; readonly isAlon
 type Holder = Pick<HeldJob, "id" | "owner" | "fence">;
 
 /** How far a job has come: where it looks on, what it has at hand, and what has become of the runs before. */
-export type BulkStep = Holder &
+type BulkStep = Holder &
   Pick<HeldJob, "stage" | "cursor" | "pending"> & {
     readonly done: number;
     readonly skipped: readonly SkipReason[];
