@@ -19,7 +19,7 @@ import { answerAccepted, type AppParts, type CheckedCall } from "./app-request.t
 import type { BodyRoom } from "./body.ts";
 import { preferredWait, type RequestHead } from "./request-head.ts";
 import { queryWithout } from "./route.ts";
-import { isWish, readWishes } from "./wishes.ts";
+import { isWish, readWishes } from "../model/wishes.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
 import type { Exchange } from "./exchange.ts";
@@ -155,26 +155,31 @@ function isGenerator({ pool, version }: LiveApp, name: string): boolean {
 }
 
 /**
- * The key and the call's fingerprint: function, query and body. A token that sees only its holder's runs has keys of its
- * own: with a shared key it would get, or block, the answer of another caller.
+ * What an idempotency key is stored as. A token that sees only its holder's runs has keys of its own: with a shared key
+ * it would get, or block, the answer of another caller.
  */
-function keyMark(
-  key: string,
-  { principal: { role, caller } }: RememberedToken,
-  { route, query }: CheckedCall,
-  body: Buffer,
-): RunKeyMark {
+export function keyHashOf(key: string, { principal: { role, caller } }: RememberedToken): Buffer {
   if (key === "" || key.length > MAX_KEY_CHARS) {
     const message = `Idempotency-Key must have 1 to ${MAX_KEY_CHARS} characters.`;
     throw new AppError("bad_request", { message });
   }
+  // Headers and user names contain no line breaks, so no key of the whole app looks like this.
+  const ownKey = role === "call" ? `${caller.accountId}\n${caller.user ?? ""}\n${key}` : key;
+  return hash("sha256", ownKey, "buffer");
+}
+
+/** The key and the call's fingerprint: function, query and body. */
+function keyMark(
+  key: string,
+  token: RememberedToken,
+  { route, query }: CheckedCall,
+  body: Buffer,
+): RunKeyMark {
   // What a call asks of the queue does not make it another call.
   const asked = query.isAsync ? queryWithout(route.query, (name) => isWish(name, "")) : route.query;
   const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${asked}\n`);
-  // Headers and user names contain no line breaks, so no key of the whole app looks like this.
-  const ownKey = role === "call" ? `${caller.accountId}\n${caller.user ?? ""}\n${key}` : key;
   return {
-    keyHash: hash("sha256", ownKey, "buffer"),
+    keyHash: keyHashOf(key, token),
     fingerprint: hash("sha256", Buffer.concat([call, body]), "buffer"),
   };
 }

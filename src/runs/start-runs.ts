@@ -7,6 +7,7 @@ import type { Seal } from "../kit/seal.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
+import { BatchFeeder } from "./batches/feeder.ts";
 import { Canceller } from "./cancel.ts";
 import { CheckpointWriter } from "./checkpoint-writer.ts";
 import { ClaimRecorder, type ClaimRecorderParts } from "./claim-recorder.ts";
@@ -133,9 +134,21 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   scheduler.start();
+  const batchFeeder = await life.begin(
+    "batches",
+    () =>
+      new BatchFeeder({
+        ...basics,
+        wake: (appNumber) => dispatcher.wake(appNumber),
+        cancel: (run) => canceller.cancel(run, () => true),
+        onDeliveries,
+      }),
+  );
+  batchFeeder.start();
   /** An app was deleted: its queued runs end, and what is stored of it is removed. */
   const endRunsOf = (appNumber: number): void => {
     dispatcher.wake(appNumber);
+    batchFeeder.wake();
     sweeper.purge(appNumber);
   };
   return {
@@ -149,6 +162,9 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     submitter,
     dispatcher,
     scheduler,
+    batchFeeder,
+    partReader,
+    large,
     deliverer,
     steadyClock,
     signingSecrets,

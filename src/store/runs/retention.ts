@@ -63,11 +63,21 @@ async function oldestOfApp(
   return rows.map(({ id }) => id);
 }
 
-/** Whether the run `r` has ended and has no open delivery. */
+/** Whether the run `r` has ended, has no open delivery, and is not part of a batch that has not ended. */
 function isRemovable(session: Session) {
   const { sql } = session;
   return sql<boolean>`${isOver(session, "r")}
-    and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})`;
+    and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})
+    and not ${isInBatch(session)}`;
+}
+
+/** Whether the run `r` is part of a batch that has not ended, or has ended since the cutoff. */
+function isInBatch({ sql }: Pick<Session, "sql">, cutoff: number | null = null) {
+  const endedLater = cutoff === null ? sql`` : sql`or b.completed_at >= ${cutoff}`;
+  return sql<boolean>`exists (
+    select 1 from batch_lines as l join line_batches as b on b.number = l.batch
+    where l.run_id = r.id and (b.completed_at is null ${endedLater})
+  )`;
 }
 
 /** Data of runs that ended before the cutoff. */
@@ -99,7 +109,7 @@ export const retention = {
       ${appsFound(session, "runs")}
       select r.app_number, r.id from found cross join runs as r
       where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and ${isRemovable(session)}
-        and coalesce(r.completed_at, r.updated_at) < ${cutoff}
+        and coalesce(r.completed_at, r.updated_at) < ${cutoff} and not ${isInBatch(session, cutoff)}
       limit ${limit}
     `.execute(db);
     const { runs, bytes } = await removeRecords(session, rows);
@@ -167,7 +177,10 @@ async function expireRows(
       select ${ofRow}
       from ${sql.table(table)} as t left join runs as r on r.app_number = t.app_number and r.id = t.id
       where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and (
-        r.id is null or (${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff})
+        r.id is null or (
+          ${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff}
+          and not ${isInBatch(session, cutoff)}
+        )
       )
       order by ${ofRow} limit ${limit}
     )
