@@ -149,7 +149,8 @@ export class BatchUploads {
       await upload.breakOff().catch((cause: unknown) => {
         this.#parts.log.debug({ err: cause }, "could not end an upload that was broken off");
       });
-      if (exchange.response.destroyed || exchange.request.destroyed) return null;
+      const { request, response } = exchange;
+      if (response.destroyed || (request.destroyed && !request.complete)) return null;
       throw error;
     } finally {
       watch.stop();

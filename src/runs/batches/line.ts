@@ -18,8 +18,8 @@ const TAG = "tag";
 const NO_INPUT = Buffer.from("{}");
 const OPEN_BRACE = 0x7b;
 
-/** Stored in place of a line that was longer than the app accepts. No JSON begins with this byte. */
-export const TOO_LONG = Buffer.from([0]);
+/** Stored in place of a line that was longer than the app accepts; not JSON. */
+export const TOO_LONG = Buffer.from("\0too long");
 
 /** Reads a line; `rest` is what the upload asks for all lines, `from` when their times begin. */
 export function readLine(bytes: Buffer, rest: Wishes | null, from: number): ReadLine {
