@@ -182,16 +182,16 @@ function checkHead({ contentEncoding, contentLength }: RequestHead): void {
 class SilenceWatch {
   readonly #failed = Promise.withResolvers<never>();
   readonly #timer: { cancel(): void };
-  /** When the wait for the next piece began; null while there is none. */
-  #waitsSince: number | null = null;
-
-  readonly #now: () => number;
+  #isWaiting = false;
+  /** Since the last piece. */
+  #quietLooks = 0;
 
   constructor({ steadyClock: clock, bodyTimeoutMs }: UploadRouteParts) {
-    this.#now = () => clock.monotonic();
     this.#failed.promise.catch(() => undefined);
+    // Looks are counted, not time: what has arrived while the service was busy counts.
     this.#timer = clock.every(bodyTimeoutMs / 2, () => {
-      if (this.#waitsSince === null || clock.monotonic() - this.#waitsSince < bodyTimeoutMs) return;
+      this.#quietLooks += 1;
+      if (!this.#isWaiting || this.#quietLooks <= 2) return;
       this.fail(new AppError("request_timeout", { message: "The upload was silent for too long." }));
     });
   }
@@ -208,9 +208,10 @@ class SilenceWatch {
   async *pieces(request: IncomingMessage): AsyncGenerator<Buffer> {
     const pieces = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
     for (;;) {
-      this.#waitsSince = this.#now();
+      this.#isWaiting = true;
+      this.#quietLooks = 0;
       const next = await Promise.race([pieces.next(), this.#failed.promise]);
-      this.#waitsSince = null;
+      this.#isWaiting = false;
       if (next.done) return;
       yield next.value;
     }
