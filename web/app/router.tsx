@@ -127,6 +127,16 @@ const appSchedules = createRoute({
   path: "schedules",
   component: lazyRouteComponent(() => import("../pages/app/schedules.tsx"), "AppSchedules"),
 });
+const appBatches = createRoute({
+  getParentRoute: () => app,
+  path: "batches",
+  component: lazyRouteComponent(() => import("../pages/app/batches.tsx"), "AppBatches"),
+});
+const appBatch = createRoute({
+  getParentRoute: () => app,
+  path: "batches/$batchId",
+  component: lazyRouteComponent(() => import("../pages/app/batch.tsx"), "AppBatch"),
+});
 const appPlayground = createRoute({
   getParentRoute: () => app,
   path: "playground",
@@ -229,6 +239,8 @@ const tree = root.addChildren([
         appBuilds,
         appBuild,
         appSchedules,
+        appBatches,
+        appBatch,
         appPlayground,
         appSettings,
         appSecrets,

@@ -6,10 +6,11 @@ import { AppError } from "../../model/errors.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { RUN_ID } from "../../model/names.ts";
 import { isCallerOf } from "../../model/run.ts";
+import { countedRecord } from "../../runs/batches/counted-record.ts";
 import { batchResults, type ResultParts, type ResultQuery } from "../../runs/batches/results.ts";
 import { retryBatch } from "../../runs/batches/retry.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
-import { batchRecord, type BatchRecord } from "../../shapes/batches.ts";
+import type { BatchRecord } from "../../shapes/batches.ts";
 import type { Store } from "../../store/store.ts";
 import { type AppRequest, appUrl } from "../app-request.ts";
 import type { BatchRoute } from "../route.ts";
@@ -33,8 +34,6 @@ type BatchRequest = AppRequest<BatchRoute> & { readonly app: App; readonly token
 const LINES_HEAD = ["content-type", "application/jsonl", "cache-control", "no-cache"];
 const PAGE = 50;
 const MAX_PAGE = 100;
-/** Of one batch's lines, how many are looked at to tell how many are running. */
-const LOOKED_AT = 20_000;
 
 /** `/v4/{project}/{app}/batches…`: reading, cancelling and retrying batches. Always requires a token. */
 export class BatchHandler {
@@ -80,11 +79,7 @@ export class BatchHandler {
 
   async #record(app: App, batch: LineBatch): Promise<BatchRecord> {
     const { store, steadyClock } = this.#parts;
-    const { number, appNumber } = batch;
-    const now = steadyClock.now();
-    const query = { number, appNumber, now, limit: LOOKED_AT };
-    const running = batch.fed > batch.ended ? await store.batchLines.runningCount(query) : 0;
-    return batchRecord(batch, app, running, now);
+    return await countedRecord(store, batch, app, steadyClock.now());
   }
 
   async #list({ exchange, app, route, token }: BatchRequest): Promise<void> {

@@ -89,7 +89,7 @@ export async function record(on: TestService, app: string, id: string): Promise<
 
 /** The batch once it has ended. */
 export async function endedBatch(on: TestService, app: string, id: string): Promise<BatchRecord> {
-  await until("the batch has ended", async () => (await record(on, app, id)).completedAt !== null);
+  await until("the batch has ended", async () => (await ofBatch(on, app, `/${id}`)).json?.completedAt);
   return await record(on, app, id);
 }
 
