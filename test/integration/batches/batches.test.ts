@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { ManagementSite } from "../../support/management-site.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { until } from "../../support/until.ts";
@@ -126,10 +127,16 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     expect((await service().call("lines", { n: 4 }, { suffix: "/batches" })).json).toBe(8);
   });
 
-  verifies("batches.cancel", `a cancelled batch ends its lines, each with its result, on ${kind}`, async () => {
+  const cancels = `a cancelled batch ends its lines, few of which are in the queue, each with its result, on ${kind}`;
+  verifies(["batches.cancel", "batches.window"], cancels, async () => {
     const app = await service().own({ main: MAIN, toml: TOML });
     const id = await accepted(service(), app, numbers(2_600), { functionName: "hold" });
-    await until("some are running", async () => (await record(service(), app, id)).running > 0);
+    await until("some are running", async () => (await ofBatch(service(), app, `/${id}`)).json?.running > 0);
+    const { store } = service().service;
+    const appNumber = service().apps.get(app)!.app.number;
+    const runs = await store.runs.list({ appNumber, limit: 5_000 });
+    expect(runs.length).toBeGreaterThan(2);
+    expect(runs.length).toBeLessThanOrEqual(2_000);
     const cancelled = await ofBatch(service(), app, `/${id}/cancel`, { method: "POST" });
     expect([cancelled.status, cancelled.json.status]).toEqual([202, "cancelling"]);
     const ended = await endedBatch(service(), app, id);
@@ -195,6 +202,20 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     expect(await record(service(), app, second)).toMatchObject({ waiting: 1, status: "running" });
     await ofBatch(service(), app, `/${second}/cancel`, { method: "POST" });
     expect(await endedBatch(service(), app, second)).toMatchObject({ cancelled: 1 });
+  });
+
+  verifies("batches.deleted", `a batch ends with its app, on ${kind}`, async () => {
+    const app = await service().own({ main: MAIN, toml: TOML });
+    const appNumber = service().apps.get(app)!.app.number;
+    const id = await accepted(service(), app, numbers(2_600), { functionName: "hold" });
+    const site = await ManagementSite.open(service());
+    await site.call("deleteApp", { app_id: `${site.projectId}-${app}` });
+    const { lineBatches } = service().service.store;
+    const find = async () => await lineBatches.find({ appNumber, id });
+    await until("the batch has ended", async () => (await find())?.state === "cancelled");
+    const { number, total } = (await find())!;
+    expect(await lineBatches.block({ number, line: total - 1 })).toBeNull();
+    expect((await ofBatch(service(), app, `/${id}`)).status).toBe(404);
   });
 
   test(`batches are listed, newest first, on ${kind}`, async () => {

@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { expect } from "vitest";
 import type { BatchRecord } from "../../../src/shapes/batches.ts";
@@ -42,7 +41,7 @@ for (const kind of triedKinds("sqlite")) {
       upload.on("error", () => undefined);
       upload.write(numbers(LINES / 2));
       await until("some lines are stored", async () => ((await newest())?.total ?? 0) > 0);
-      const lost = once(upload, "close");
+      const lost = new Promise((resolve) => upload.once("close", resolve));
       await again();
       await lost;
       const { id, total, status } = (await newest())!;

@@ -266,7 +266,7 @@ verifies(
     await site.call("getSchedule", schedule);
     await site.call("deleteSchedule", schedule);
 
-    const lines = await fetch(`${service().url(APP)}/batches`, {
+    const lines = await fetch(`${service().url("hello")}/batches`, {
       method: "POST",
       headers: {
         authorization: `Bearer ${service().service.owner.token}`,
