@@ -1,4 +1,4 @@
-import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import { firstIdAt, uuidBytes, uuidText } from "../../kit/ids.ts";
 import {
   LINE_BATCH_MOVES,
   LINE_BATCH_STATES,
@@ -111,6 +111,7 @@ export const lineBatches = {
       fence: 1,
       total: 0,
       totalBytes: 0,
+      floor: firstIdAt(batch.createdAt),
       updatedAt: batch.createdAt,
     };
     const inserted = db.insertInto("lineBatches").values(row).onConflict((conflict) => conflict.doNothing());
@@ -313,7 +314,7 @@ async function removeBlocks(session: Session, number: number): Promise<void> {
 
 /** A batch as it is stored. */
 export function batchFromRow(row: Row<"lineBatches">): LineBatch {
-  const { id, callerUser: user, wishes, retryOf, state: code, rate, rateAt, ...rest } = row;
+  const { id, callerUser: user, wishes, retryOf, state: code, rate, rateAt, floor: _floor, ...rest } = row;
   const state = LINE_BATCH_STATES[code];
   if (state === undefined) throw new RangeError(`a stored batch has the unknown state ${code}`);
   return {

@@ -32,6 +32,8 @@ export const LINE_BATCH_TABLES = {
     /** As of a `Rate`. */
     rate: "double default 0",
     rateAt: "bigint default 0",
+    /** No run of it has an id below this. */
+    floor: "bytes",
     createdAt: "bigint",
     updatedAt: "bigint",
     uploadedAt: "bigint?",

@@ -9,7 +9,7 @@ import { verifies } from "../../verifies.ts";
 import { linesIn, numbers } from "../batches/batch-site.ts";
 
 const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
-const LINES = IS_FULL ? 100_000 : 6_000;
+const LINES = IS_FULL ? 100_000 : 5_000;
 const MAIN = "def run(n=0):\n    return n * 2\n";
 const APP = { main: MAIN, toml: "[scaling]\nmax_replicas = 2\n" };
 

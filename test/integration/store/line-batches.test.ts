@@ -5,10 +5,11 @@ import type { Run } from "../../../src/model/run.ts";
 import { BatchUpload } from "../../../src/runs/batches/upload.ts";
 import type { FedLine } from "../../../src/store/batches/batch-lines.ts";
 import type { NewLineBatch } from "../../../src/store/batches/line-batches.ts";
+import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { openOneThreadStore } from "../../support/one-thread-store.ts";
-import { idAt, queuedRun, samplePayload } from "../../support/sample-run.ts";
+import { idAt, queuedRun, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -180,7 +181,10 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
       await store.retention.removeOldest({ limit: 10, keep: "nothing" });
       await store.lineBatches.remove({ cutoff, limit: 10 });
     };
+    const older = sampleEnd(sampleRun({ id: idAt(NOW - 1), appNumber, completedAt: NOW - 1 }));
+    await store.runs.insertFinished([packEnded([older])]);
     await removeAll(NOW + 40 * DAY_MS);
+    expect(await store.runs.find(older.run)).toBeNull();
     expect(Buffer.from((await store.payloads.find(run))!.result!)).toEqual(result.bytes);
     expect(await store.runs.find(run)).not.toBeNull();
     await store.batchLines.feed({ number: batch.number, fed: 1, lines: [end(1)], doneBefore: 2 });

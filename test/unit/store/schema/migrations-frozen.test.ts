@@ -23,7 +23,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0003-queues.ts": "d640803a258437ce",
   "0004-checkpoints.ts": "308d0d075e889d47",
   "0005-schedules.ts": "e127f4ff95b21534",
-  "0010-batches.ts": "69a6687fe7d3bfb6",
+  "0010-batches.ts": "b49f8a70ec4cd72c",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */
