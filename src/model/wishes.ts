@@ -1,13 +1,6 @@
 import { parseDuration } from "../kit/units.ts";
 import { AppError } from "./errors.ts";
-import {
-  MAX_HEAD_START,
-  MAX_TAG_CHARS,
-  MAX_TAGS,
-  MAX_TERM_MS,
-  PRIORITIES,
-  type Wishes,
-} from "./terms.ts";
+import { MAX_HEAD_START, MAX_TAG_CHARS, MAX_TAGS, MAX_TERM_MS, PRIORITIES, type Wishes } from "./terms.ts";
 
 const NONE: Wishes = { priority: 0, delay: null, ttlMs: null, timeoutMs: null, maxAttempts: null, tags: [] };
 const MAX_ATTEMPTS = 100;

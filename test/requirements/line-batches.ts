@@ -12,7 +12,8 @@ export const LINE_BATCHES = {
     "batches.long-lines": "A line that is longer than the app accepts is an error of its own.",
     "batches.takeover": "Of several connections that upload with the same key, the last one goes on.",
     "batches.quota": "An account has a bounded number of uploads open.",
-    "batches.full-disk": "An upload ends with 507 when the disk is filled up to its reserve, and continues later.",
+    "batches.full-disk":
+      "An upload ends with 507 when the disk is filled up to its reserve, and continues later.",
   }),
   ...section("docs/batches.md: How lines run", {
     "batches.run": "Every line of a batch becomes a run, and has its result once.",
@@ -21,6 +22,7 @@ export const LINE_BATCHES = {
     "batches.deleted": "A batch ends with its app.",
   }),
   ...section("docs/batches.md: Watch", {
+    "batches.page": "An app's pages in the dashboard show its batches, cancel them and retry their failures.",
     "batches.own": "A token of the role `call` sees the batches of its own account and user only.",
   }),
   ...section("docs/batches.md: Results", {

@@ -72,7 +72,10 @@ export class BatchHandler {
 
   async #find({ app, route, token }: BatchRequest): Promise<LineBatch> {
     const { role, caller } = token.principal;
-    const batch = await this.#parts.store.lineBatches.find({ appNumber: app.number, id: route.batchId ?? "" });
+    const batch = await this.#parts.store.lineBatches.find({
+      appNumber: app.number,
+      id: route.batchId ?? "",
+    });
     if (!batch || (role === "call" && !isCallerOf(caller, batch))) throw new AppError("batch_not_found");
     return batch;
   }

@@ -221,7 +221,8 @@ export class BatchFeeder {
     const record = batchRecord({ ...last, state, completedAt: now }, { projectId, name }, 0, now);
     const body = Buffer.from(JSON.stringify(record));
     const answer = { contentType: "application/json", runStatus: 200, body };
-    const delivery = url === null ? null : { id, appNumber, url, sealedSecret, nextAt: now, createdAt: now, ...answer };
+    const delivery =
+      url === null ? null : { id, appNumber, url, sealedSecret, nextAt: now, createdAt: now, ...answer };
     if (!(await store.lineBatches.end({ number, now, delivery }))) return;
     if (delivery) onDeliveries();
     this.changes.notify();

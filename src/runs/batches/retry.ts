@@ -24,7 +24,13 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
   if (!hasBatchEnded(batch.state)) throw new AppError("batch_unfinished");
   const { maxInputBytes, ...caller } = retry;
   const { appNumber, functionName, number } = batch;
-  const nothing = { keyHash: null, fingerprint: null, wishes: null, webhookEndpoint: null, sealedSecret: null };
+  const nothing = {
+    keyHash: null,
+    fingerprint: null,
+    wishes: null,
+    webhookEndpoint: null,
+    sealedSecret: null,
+  };
   const createdAt = steadyClock.now();
   const draft = { ...caller, ...nothing, appNumber, functionName, retryOf: batch.id, createdAt };
   const upload = new BatchUpload(parts, draft, null, maxInputBytes);

@@ -90,34 +90,39 @@ const BLOCK = {
 /** Batches of lines, and the lines that wait for their turn. */
 export const lineBatches = {
   /** Stores a batch; an earlier one that had its key and ended long ago gives it up. Null if another has the key. */
-  insert: write(async ({ db }, batch: NewLineBatch & { readonly since: number }): Promise<LineBatch | null> => {
-    const { id, user, retryOf, wishes, since, ...rest } = batch;
-    const { appNumber, keyHash } = rest;
-    if (keyHash !== null)
-      await db
-        .updateTable("lineBatches")
-        .set({ keyHash: null })
-        .where(all({ appNumber, keyHash }))
-        .where("createdAt", "<=", since)
-        .where("state", "<>", BATCH_CODES.uploading)
-        .execute();
-    const row = {
-      ...rest,
-      id: uuidBytes(id),
-      callerUser: user,
-      retryOf: retryOf === null ? null : uuidBytes(retryOf),
-      wishes: wishes && JSON.stringify(wishes),
-      state: BATCH_CODES.uploading,
-      fence: 1,
-      total: 0,
-      totalBytes: 0,
-      floor: firstIdAt(batch.createdAt),
-      updatedAt: batch.createdAt,
-    };
-    const inserted = db.insertInto("lineBatches").values(row).onConflict((conflict) => conflict.doNothing());
-    const made = await firstOf(inserted.returningAll());
-    return made && batchFromRow(made);
-  }),
+  insert: write(
+    async ({ db }, batch: NewLineBatch & { readonly since: number }): Promise<LineBatch | null> => {
+      const { id, user, retryOf, wishes, since, ...rest } = batch;
+      const { appNumber, keyHash } = rest;
+      if (keyHash !== null)
+        await db
+          .updateTable("lineBatches")
+          .set({ keyHash: null })
+          .where(all({ appNumber, keyHash }))
+          .where("createdAt", "<=", since)
+          .where("state", "<>", BATCH_CODES.uploading)
+          .execute();
+      const row = {
+        ...rest,
+        id: uuidBytes(id),
+        callerUser: user,
+        retryOf: retryOf === null ? null : uuidBytes(retryOf),
+        wishes: wishes && JSON.stringify(wishes),
+        state: BATCH_CODES.uploading,
+        fence: 1,
+        total: 0,
+        totalBytes: 0,
+        floor: firstIdAt(batch.createdAt),
+        updatedAt: batch.createdAt,
+      };
+      const inserted = db
+        .insertInto("lineBatches")
+        .values(row)
+        .onConflict((conflict) => conflict.doNothing());
+      const made = await firstOf(inserted.returningAll());
+      return made && batchFromRow(made);
+    },
+  ),
 
   find: read(async ({ db }, { appNumber, id }: BatchKey): Promise<LineBatch | null> => {
     const query = db.selectFrom("lineBatches").selectAll();
@@ -224,7 +229,12 @@ export const lineBatches = {
   /** Ends a batch whose upload will not be continued. `unless`: it has been continued since. */
   abandon: write(
     async (session, { number, now, fence }: Ending & { readonly fence?: number }): Promise<boolean> => {
-      let moved = move(session, "abandon", number).set({ updatedAt: now, completedAt: now, total: 0, keyHash: null });
+      let moved = move(session, "abandon", number).set({
+        updatedAt: now,
+        completedAt: now,
+        total: 0,
+        keyHash: null,
+      });
       if (fence !== undefined) moved = moved.where("fence", "=", fence);
       if (!(await isDone(moved))) return false;
       await removeBlocks(session, number);

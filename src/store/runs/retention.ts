@@ -52,7 +52,13 @@ async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Hea
 
 async function oldestOfApp(
   session: Session,
-  query: { table: KeyedTable; appNumber: number; last: Uint8Array; floor: Uint8Array | undefined; limit: number },
+  query: {
+    table: KeyedTable;
+    appNumber: number;
+    last: Uint8Array;
+    floor: Uint8Array | undefined;
+    limit: number;
+  },
 ): Promise<Uint8Array[]> {
   const { sql, db } = session;
   const { last, floor } = query;

@@ -41,7 +41,9 @@ def letters(n=0):
 
 /** Lines with one number each. */
 export function numbers(count: number, from = 0): string {
-  return Array.from({ length: count }, (_, i) => `{"id":"n${from + i}","input":{"n":${from + i}}}\n`).join("");
+  return Array.from({ length: count }, (_, i) => `{"id":"n${from + i}","input":{"n":${from + i}}}\n`).join(
+    "",
+  );
 }
 
 /** Uploads a batch. */

@@ -8,7 +8,17 @@ import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 import { bundleFile, ledger } from "../async/site.ts";
-import { accepted, endedBatch, linesIn, MAIN, numbers, ofBatch, record, results, upload } from "./batch-site.ts";
+import {
+  accepted,
+  endedBatch,
+  linesIn,
+  MAIN,
+  numbers,
+  ofBatch,
+  record,
+  results,
+  upload,
+} from "./batch-site.ts";
 
 const databases = testDatabases();
 const TOML = "[scaling]\nmax_replicas = 2\n";
@@ -19,36 +29,38 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     return { ...WITHOUT_WALLS, databaseUrl, webhookAllow: ["127.0.0.0/8"] };
   });
 
-  verifies("batches.run", `every line of a batch becomes a run, and has its result once, on ${kind}`, async () => {
-    const app = await service().own({ main: MAIN, toml: TOML });
-    const answer = await upload(service(), app, numbers(300));
-    expect(answer.status).toBe(202);
-    const { id } = answer.json;
-    expect(answer.headers.get("location")).toBe(
-      service().url(app, `batches/${id}`),
-    );
-    expect(answer.headers.get("x-request-id")).toBe(id);
-    const ended = await endedBatch(service(), app, id);
-    expect(ended).toMatchObject({
-      id,
-      functionName: "run",
-      status: "completed",
-      total: 300,
-      waiting: 0,
-      running: 0,
-      succeeded: 300,
-      failed: 0,
-      cancelled: 0,
-    });
-    const lines = await results(service(), app, id);
-    expect(lines.map(({ index }) => index)).toEqual(Array.from({ length: 300 }, (_, i) => i));
-    for (const line of lines)
-      expect(line).toMatchObject({ id: `n${line.index}`, status: "success", result: line.index * 2 });
-    expect(new Set(ledger(service(), app)).size).toBe(300);
-    expect(ledger(service(), app)).toHaveLength(300);
-    const run = await service().ofRun(app, lines[7]!.run_id!);
-    expect(run.json).toMatchObject({ async: true, status: "success", functionName: "run", result: 14 });
-  });
+  verifies(
+    "batches.run",
+    `every line of a batch becomes a run, and has its result once, on ${kind}`,
+    async () => {
+      const app = await service().own({ main: MAIN, toml: TOML });
+      const answer = await upload(service(), app, numbers(300));
+      expect(answer.status).toBe(202);
+      const { id } = answer.json;
+      expect(answer.headers.get("location")).toBe(service().url(app, `batches/${id}`));
+      expect(answer.headers.get("x-request-id")).toBe(id);
+      const ended = await endedBatch(service(), app, id);
+      expect(ended).toMatchObject({
+        id,
+        functionName: "run",
+        status: "completed",
+        total: 300,
+        waiting: 0,
+        running: 0,
+        succeeded: 300,
+        failed: 0,
+        cancelled: 0,
+      });
+      const lines = await results(service(), app, id);
+      expect(lines.map(({ index }) => index)).toEqual(Array.from({ length: 300 }, (_, i) => i));
+      for (const line of lines)
+        expect(line).toMatchObject({ id: `n${line.index}`, status: "success", result: line.index * 2 });
+      expect(new Set(ledger(service(), app)).size).toBe(300);
+      expect(ledger(service(), app)).toHaveLength(300);
+      const run = await service().ofRun(app, lines[7]!.run_id!);
+      expect(run.json).toMatchObject({ async: true, status: "success", functionName: "run", result: 14 });
+    },
+  );
 
   verifies("batches.results", `results come in both orders, and from any line on, on ${kind}`, async () => {
     const id = await accepted(service(), "lines", numbers(50), { functionName: "fail_odd" });
@@ -69,48 +81,63 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
       expect((await ofBatch(service(), "lines", `/${id}/results${query}`)).status).toBe(400);
   });
 
-  verifies("batches.bad-lines", `a line that cannot be a call has an error, and the others run, on ${kind}`, async () => {
-    const hostile = [
-      '{"id":1,"input":{"n":1}}\r',
-      "not json",
-      "",
-      "   ",
-      '{"id":"a","input":[1]}',
-      '{"id":"b","input":{"n":2},"prompt":"x"}',
-      '{"id":"c","input":{"n":3},"input":{}}',
-      '{"id":"d","input":{"n":4},"priority":"soon"}',
-      '{"id":"e","input":{"m":4}}',
-      '{"id":{},"input":{}}',
-      '{"id":"f","input":{"__proto__":1}}',
-      "\u0000",
-      '{"id":"n1","tag":["x","y"],"priority":60,"max_attempts":2,"ttl":"1h"}',
-      '{"id":"n1","input":{"n":9}}',
-    ].join("\n");
-    const id = await accepted(service(), "lines", hostile, { suffix: "?tag=all" });
-    expect(await endedBatch(service(), "lines", id)).toMatchObject({ total: 12, succeeded: 3, failed: 9 });
-    const lines = await results(service(), "lines", id);
-    expect(lines.map((line) => line.error?.code ?? line.result)).toEqual([
-      2,
-      "invalid_json",
-      "bad_request",
-      "bad_request",
-      "invalid_json",
-      "bad_request",
-      "invalid_arguments",
-      "bad_request",
-      "invalid_arguments",
-      "invalid_json",
-      0,
-      18,
-    ]);
-    expect(lines.map((line) => line.id)).toEqual([
-      1, undefined, "a", "b", undefined, "d", "e", undefined, "f", undefined, "n1", "n1",
-    ]);
-    expect(lines[3]!.error!.message).toContain('"prompt"');
-    expect(lines[3]!.run_id).toBeNull();
-    const run = await service().ofRun("lines", lines[10]!.run_id!);
-    expect(run.json).toMatchObject({ priority: 60, maxAttempts: 2, tags: ["all", "x", "y"] });
-  });
+  verifies(
+    "batches.bad-lines",
+    `a line that cannot be a call has an error, and the others run, on ${kind}`,
+    async () => {
+      const hostile = [
+        '{"id":1,"input":{"n":1}}\r',
+        "not json",
+        "",
+        "   ",
+        '{"id":"a","input":[1]}',
+        '{"id":"b","input":{"n":2},"prompt":"x"}',
+        '{"id":"c","input":{"n":3},"input":{}}',
+        '{"id":"d","input":{"n":4},"priority":"soon"}',
+        '{"id":"e","input":{"m":4}}',
+        '{"id":{},"input":{}}',
+        '{"id":"f","input":{"__proto__":1}}',
+        "\u0000",
+        '{"id":"n1","tag":["x","y"],"priority":60,"max_attempts":2,"ttl":"1h"}',
+        '{"id":"n1","input":{"n":9}}',
+      ].join("\n");
+      const id = await accepted(service(), "lines", hostile, { suffix: "?tag=all" });
+      expect(await endedBatch(service(), "lines", id)).toMatchObject({ total: 12, succeeded: 3, failed: 9 });
+      const lines = await results(service(), "lines", id);
+      expect(lines.map((line) => line.error?.code ?? line.result)).toEqual([
+        2,
+        "invalid_json",
+        "bad_request",
+        "bad_request",
+        "invalid_json",
+        "bad_request",
+        "invalid_arguments",
+        "bad_request",
+        "invalid_arguments",
+        "invalid_json",
+        0,
+        18,
+      ]);
+      expect(lines.map((line) => line.id)).toEqual([
+        1,
+        undefined,
+        "a",
+        "b",
+        undefined,
+        "d",
+        "e",
+        undefined,
+        "f",
+        undefined,
+        "n1",
+        "n1",
+      ]);
+      expect(lines[3]!.error!.message).toContain('"prompt"');
+      expect(lines[3]!.run_id).toBeNull();
+      const run = await service().ofRun("lines", lines[10]!.run_id!);
+      expect(run.json).toMatchObject({ priority: 60, maxAttempts: 2, tags: ["all", "x", "y"] });
+    },
+  );
 
   verifies("batches.refused", `an upload that cannot be a batch is refused, on ${kind}`, async () => {
     const status = async (lines: string, options = {}) =>
@@ -176,33 +203,41 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     expect(target.received).toHaveLength(1);
   });
 
-  verifies("batches.streams", `what a generator yields is a list in its line's result, on ${kind}`, async () => {
-    const id = await accepted(service(), "lines", numbers(2), { functionName: "letters" });
-    await endedBatch(service(), "lines", id);
-    expect((await results(service(), "lines", id)).map(({ result }) => result)).toEqual([
-      ["a", { n: 0 }],
-      ["a", { n: 1 }],
-    ]);
-  });
+  verifies(
+    "batches.streams",
+    `what a generator yields is a list in its line's result, on ${kind}`,
+    async () => {
+      const id = await accepted(service(), "lines", numbers(2), { functionName: "letters" });
+      await endedBatch(service(), "lines", id);
+      expect((await results(service(), "lines", id)).map(({ result }) => result)).toEqual([
+        ["a", { n: 0 }],
+        ["a", { n: 1 }],
+      ]);
+    },
+  );
 
-  verifies("batches.follow", `a reader that waits gets each line as it ends, in its order, on ${kind}`, async () => {
-    const app = await service().own({ main: MAIN, toml: TOML });
-    const id = await accepted(service(), app, numbers(6), { functionName: "hold" });
-    const input = ofBatch(service(), app, `/${id}/results?wait=true`);
-    const finished = ofBatch(service(), app, `/${id}/results?wait=true&order=finished`);
-    await until("some are running", async () => (await record(service(), app, id)).running > 0);
-    writeFileSync(bundleFile(service(), app, "go"), "");
-    expect(linesIn((await input).text).map(({ result }) => result)).toEqual([0, 1, 2, 3, 4, 5]);
-    expect(linesIn((await finished).text)).toHaveLength(6);
-    const leaving = new AbortController();
-    const second = await accepted(service(), app, numbers(1), { suffix: "?delay=1h" });
-    const gone = ofBatch(service(), app, `/${second}/results?wait=true`, { signal: leaving.signal });
-    leaving.abort();
-    await expect(gone).rejects.toThrow();
-    expect(await record(service(), app, second)).toMatchObject({ waiting: 1, status: "running" });
-    await ofBatch(service(), app, `/${second}/cancel`, { method: "POST" });
-    expect(await endedBatch(service(), app, second)).toMatchObject({ cancelled: 1 });
-  });
+  verifies(
+    "batches.follow",
+    `a reader that waits gets each line as it ends, in its order, on ${kind}`,
+    async () => {
+      const app = await service().own({ main: MAIN, toml: TOML });
+      const id = await accepted(service(), app, numbers(6), { functionName: "hold" });
+      const input = ofBatch(service(), app, `/${id}/results?wait=true`);
+      const finished = ofBatch(service(), app, `/${id}/results?wait=true&order=finished`);
+      await until("some are running", async () => (await record(service(), app, id)).running > 0);
+      writeFileSync(bundleFile(service(), app, "go"), "");
+      expect(linesIn((await input).text).map(({ result }) => result)).toEqual([0, 1, 2, 3, 4, 5]);
+      expect(linesIn((await finished).text)).toHaveLength(6);
+      const leaving = new AbortController();
+      const second = await accepted(service(), app, numbers(1), { suffix: "?delay=1h" });
+      const gone = ofBatch(service(), app, `/${second}/results?wait=true`, { signal: leaving.signal });
+      leaving.abort();
+      await expect(gone).rejects.toThrow();
+      expect(await record(service(), app, second)).toMatchObject({ waiting: 1, status: "running" });
+      await ofBatch(service(), app, `/${second}/cancel`, { method: "POST" });
+      expect(await endedBatch(service(), app, second)).toMatchObject({ cancelled: 1 });
+    },
+  );
 
   verifies("batches.deleted", `a batch ends with its app, on ${kind}`, async () => {
     const app = await service().own({ main: MAIN, toml: TOML });

@@ -73,17 +73,21 @@ describe.each(DATABASE_KINDS)("uploads of batches on %s", (kind) => {
     },
   );
 
-  verifies("batches.abandoned", `without a key an upload that ends too early never runs, on ${kind}`, async () => {
-    const app = await service().own({ main: MAIN, toml: TOML });
-    const opened = open(service(), app);
-    opened.write(numbers(2_000));
-    await until("lines are stored", async () => ((await list(app))[0]?.total ?? 0) > 0);
-    opened.destroy();
-    await until("the batch is over", async () => (await list(app))[0]?.status === "cancelled");
-    const [{ id } = expect.fail()] = await list(app);
-    expect(await record(service(), app, id)).toMatchObject({ total: 0, uploadedAt: null });
-    expect(await results(service(), app, id)).toEqual([]);
-  });
+  verifies(
+    "batches.abandoned",
+    `without a key an upload that ends too early never runs, on ${kind}`,
+    async () => {
+      const app = await service().own({ main: MAIN, toml: TOML });
+      const opened = open(service(), app);
+      opened.write(numbers(2_000));
+      await until("lines are stored", async () => ((await list(app))[0]?.total ?? 0) > 0);
+      opened.destroy();
+      await until("the batch is over", async () => (await list(app))[0]?.status === "cancelled");
+      const [{ id } = expect.fail()] = await list(app);
+      expect(await record(service(), app, id)).toMatchObject({ total: 0, uploadedAt: null });
+      expect(await results(service(), app, id)).toEqual([]);
+    },
+  );
 
   verifies("batches.silent", `an upload may take long, but not be silent, on ${kind}`, async () => {
     const app = await service().own({ main: MAIN, toml: TOML });
@@ -141,21 +145,25 @@ describe.each(DATABASE_KINDS)("uploads of batches on %s", (kind) => {
     await until("none is open", async () => (await upload(service(), app, numbers(1))).status === 202);
   });
 
-  verifies("batches.own", `a token that sees only its own runs sees only its own batches, on ${kind}`, async () => {
-    const app = await service().own({ main: MAIN, toml: TOML });
-    const [one, other] = await Promise.all([
-      callAccount(service(), { apps: [app] }),
-      callAccount(service(), { apps: [app] }),
-    ]);
-    const id = await accepted(service(), app, numbers(1), { token: one!.token });
-    const seenBy = async (token: string, path = `/${id}`) => await ofBatch(service(), app, path, { token });
-    expect((await seenBy(one!.token)).status).toBe(200);
-    expect((await seenBy(other!.token)).status).toBe(404);
-    expect((await seenBy(other!.token, `/${id}/results`)).status).toBe(404);
-    expect((await seenBy(one!.token, "")).json.items).toHaveLength(1);
-    expect((await seenBy(other!.token, "")).json.items).toEqual([]);
-    expect((await seenBy(service().service.owner.token)).status).toBe(200);
-    const limited = await callAccount(service(), { apps: [app], functions: ["hold"] });
-    expect((await upload(service(), app, numbers(1), { token: limited.token })).status).toBe(403);
-  });
+  verifies(
+    "batches.own",
+    `a token that sees only its own runs sees only its own batches, on ${kind}`,
+    async () => {
+      const app = await service().own({ main: MAIN, toml: TOML });
+      const [one, other] = await Promise.all([
+        callAccount(service(), { apps: [app] }),
+        callAccount(service(), { apps: [app] }),
+      ]);
+      const id = await accepted(service(), app, numbers(1), { token: one!.token });
+      const seenBy = async (token: string, path = `/${id}`) => await ofBatch(service(), app, path, { token });
+      expect((await seenBy(one!.token)).status).toBe(200);
+      expect((await seenBy(other!.token)).status).toBe(404);
+      expect((await seenBy(other!.token, `/${id}/results`)).status).toBe(404);
+      expect((await seenBy(one!.token, "")).json.items).toHaveLength(1);
+      expect((await seenBy(other!.token, "")).json.items).toEqual([]);
+      expect((await seenBy(service().service.owner.token)).status).toBe(200);
+      const limited = await callAccount(service(), { apps: [app], functions: ["hold"] });
+      expect((await upload(service(), app, numbers(1), { token: limited.token })).status).toBe(403);
+    },
+  );
 });

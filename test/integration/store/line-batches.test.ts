@@ -36,7 +36,11 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
   beforeEach(async () => {
     store = await openOneThreadStore(await databases.fresh(kind));
     await store.projects.insert({ id: "p-lines", name: "one", createdAt: NOW });
-    ({ number: appNumber } = await store.apps.insertOrFind({ projectId: "p-lines", name: "a", createdAt: NOW }));
+    ({ number: appNumber } = await store.apps.insertOrFind({
+      projectId: "p-lines",
+      name: "a",
+      createdAt: NOW,
+    }));
   });
   afterEach(async () => {
     await store.close();
@@ -94,7 +98,9 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     const keyHash = Buffer.from("key");
     const first = (await insert({ keyHash, fingerprint: keyHash }))!;
     expect(await insert({ id: idAt(NOW), keyHash })).toBeNull();
-    expect(await store.lineBatches.findByKey({ appNumber, keyHash, since: 0 })).toMatchObject({ id: first.id });
+    expect(await store.lineBatches.findByKey({ appNumber, keyHash, since: 0 })).toMatchObject({
+      id: first.id,
+    });
     await append(first, 0, ["1"]);
     await store.lineBatches.start({ number: first.number, fence: 1, now: NOW });
     expect(await store.lineBatches.findByKey({ appNumber, keyHash, since: NOW })).toBeNull();
@@ -200,29 +206,36 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     await removeAll(endedAt + 1);
     expect(await store.runs.find(run)).toBeNull();
     expect(await store.lineBatches.find(batch)).toBeNull();
-    expect(await store.batchLines.page({ number: batch.number, order: "input", after: -1, limit: 9 })).toEqual(
-      [],
-    );
+    expect(
+      await store.batchLines.page({ number: batch.number, order: "input", after: -1, limit: 9 }),
+    ).toEqual([]);
   });
 
-  verifies("batches.full-disk", `an upload ends when the disk is full, and continues later, on ${kind}`, async () => {
-    const reserve: { refusal: string | null } = { refusal: null };
-    let starts = 0;
-    const parts = { store, steadyClock: systemClock, reserve, onStarted: () => (starts += 1) };
-    const keyHash = Buffer.from("key");
-    const given = draft({ keyHash });
-    const upload = new BatchUpload(parts, given, null, 1_000);
-    const lines = Buffer.from('{"input":{}}\n'.repeat(5_000));
-    await upload.write(lines);
-    reserve.refusal = "The disk is full.";
-    await expect(upload.finish()).rejects.toMatchObject({ code: "storage_full", message: "The disk is full." });
-    const stored = await store.lineBatches.findByKey({ appNumber, keyHash, since: 0 });
-    expect(stored).toMatchObject({ state: "uploading", total: 4_000 });
-    reserve.refusal = null;
-    const resumed = await store.lineBatches.resume({ number: stored!.number, now: NOW });
-    const again = new BatchUpload(parts, given, resumed, 1_000);
-    await again.write(lines);
-    expect(await again.finish()).toMatchObject({ id: given.id, total: 5_000, state: "running" });
-    expect(starts).toBe(1);
-  });
+  verifies(
+    "batches.full-disk",
+    `an upload ends when the disk is full, and continues later, on ${kind}`,
+    async () => {
+      const reserve: { refusal: string | null } = { refusal: null };
+      let starts = 0;
+      const parts = { store, steadyClock: systemClock, reserve, onStarted: () => (starts += 1) };
+      const keyHash = Buffer.from("key");
+      const given = draft({ keyHash });
+      const upload = new BatchUpload(parts, given, null, 1_000);
+      const lines = Buffer.from('{"input":{}}\n'.repeat(5_000));
+      await upload.write(lines);
+      reserve.refusal = "The disk is full.";
+      await expect(upload.finish()).rejects.toMatchObject({
+        code: "storage_full",
+        message: "The disk is full.",
+      });
+      const stored = await store.lineBatches.findByKey({ appNumber, keyHash, since: 0 });
+      expect(stored).toMatchObject({ state: "uploading", total: 4_000 });
+      reserve.refusal = null;
+      const resumed = await store.lineBatches.resume({ number: stored!.number, now: NOW });
+      const again = new BatchUpload(parts, given, resumed, 1_000);
+      await again.write(lines);
+      expect(await again.finish()).toMatchObject({ id: given.id, total: 5_000, state: "running" });
+      expect(starts).toBe(1);
+    },
+  );
 });
