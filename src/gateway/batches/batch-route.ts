@@ -87,7 +87,7 @@ export class BatchHandler {
 
   async #list({ exchange, app, route, token }: BatchRequest): Promise<void> {
     const query = new URLSearchParams(route.query);
-    const limit = readNumber(query, "pageSize", PAGE, MAX_PAGE);
+    const limit = Math.max(1, readNumber(query, "pageSize", PAGE, MAX_PAGE));
     const before = query.get("nextToken") ?? "";
     if (before !== "" && !RUN_ID.test(before))
       throw new AppError("bad_request", { message: "nextToken does not belong to this list." });
@@ -98,7 +98,7 @@ export class BatchHandler {
       ...(before !== "" && { before }),
       ...(role === "call" && { caller }),
     });
-    const page = batches.slice(0, Math.max(1, limit));
+    const page = batches.slice(0, limit);
     const items = await Promise.all(page.map((batch) => this.#record(app, batch)));
     const nextToken = batches.length > page.length ? (page.at(-1)?.id ?? "") : "";
     exchange.answerJson(200, { items, nextToken });

@@ -180,24 +180,25 @@ function checkHead({ contentEncoding, contentLength }: RequestHead): void {
 
 /** Reads a body as long as it keeps coming. */
 class SilenceWatch {
-  readonly #failed = Promise.withResolvers<never>();
   readonly #timer: { cancel(): void };
-  #isWaiting = false;
+  /** Ends the wait for the next piece; null while there is none. */
+  #reject: ((error: AppError) => void) | null = null;
+  #error: AppError | null = null;
   /** Since the last piece. */
   #quietLooks = 0;
 
   constructor({ steadyClock: clock, bodyTimeoutMs }: UploadRouteParts) {
-    this.#failed.promise.catch(() => undefined);
     // Looks are counted, not time: what has arrived while the service was busy counts.
     this.#timer = clock.every(bodyTimeoutMs / 2, () => {
       this.#quietLooks += 1;
-      if (!this.#isWaiting || this.#quietLooks <= 2) return;
+      if (!this.#reject || this.#quietLooks <= 2) return;
       this.fail(new AppError("request_timeout", { message: "The upload was silent for too long." }));
     });
   }
 
   fail(error: AppError): void {
-    this.#failed.reject(error);
+    this.#error = error;
+    this.#reject?.(error);
   }
 
   stop(): void {
@@ -208,10 +209,14 @@ class SilenceWatch {
   async *pieces(request: IncomingMessage): AsyncGenerator<Buffer> {
     const pieces = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
     for (;;) {
-      this.#isWaiting = true;
+      if (this.#error) throw this.#error;
       this.#quietLooks = 0;
-      const next = await Promise.race([pieces.next(), this.#failed.promise]);
-      this.#isWaiting = false;
+      // Not a race with a promise for all pieces, which would remember each of them.
+      const next = await new Promise<IteratorResult<Buffer>>((resolve, reject) => {
+        this.#reject = reject;
+        pieces.next().then(resolve, reject);
+      });
+      this.#reject = null;
       if (next.done) return;
       yield next.value;
     }

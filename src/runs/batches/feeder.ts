@@ -43,6 +43,8 @@ const WINDOW = 2_000;
 /** Open lines that are looked at together. */
 const LOOKED_AT = 20_000;
 const CANCELS_AT_ONCE = 50;
+/** Lines without runs that are cancelled before other batches have their turn. */
+const CANCELLED_AT_ONCE = 10_000;
 /** An upload without a key cannot be continued; its own service may have died. */
 const UPLOAD_MS = 3600 * 1000;
 const ALL_TIMES = Number.MAX_SAFE_INTEGER;
@@ -147,7 +149,7 @@ export class BatchFeeder {
     const { open, collected } = await this.#collect(batch, isCancelling ? ALL_TIMES : now);
     const ended = batch.ended + collected;
     let { fed } = batch;
-    let room = isCancelling ? batch.total : Math.max(0, this.#windowOf(batch.appNumber) - open);
+    let room = isCancelling ? CANCELLED_AT_ONCE : Math.max(0, this.#windowOf(batch.appNumber) - open);
     for (let count = 1; fed < batch.total && room > 0 && count > 0 && !this.#isStopping; room -= count) {
       count = await this.#feed(batch, fed, Math.min(FEED_LINES, room));
       fed += count;

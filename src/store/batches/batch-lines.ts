@@ -128,11 +128,12 @@ export const batchLines = {
         .where("state", "in", [BATCH_CODES.running, BATCH_CODES.cancelling]);
       if (!(await isDone(update))) return false;
       await session.insertColumns("batchLines", lines);
-      if (accepted) await session.insertCounted(acceptedRows(accepted));
       const { rows } = await sql<{ size: number }>`
         delete from batch_blocks where batch = ${number} and first + line_count <= ${doneBefore}
         returning length(bytes) as size
       `.execute(db);
+      // Last: Postgres locks a row of `usage` from here on.
+      if (accepted) await session.insertCounted(acceptedRows(accepted));
       await addUsage(session, { bytes: -rows.reduce((sum, { size }) => sum + size, 0) });
       return true;
     },

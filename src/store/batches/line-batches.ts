@@ -34,7 +34,7 @@ export type NewLineBatch = Pick<
 >;
 
 /** Lines of an upload, and the digest of their bytes. */
-export type LineBlock = {
+type LineBlock = {
   readonly first: number;
   readonly lineCount: number;
   readonly bytes: Uint8Array;
@@ -323,7 +323,7 @@ async function removeBlocks(session: Session, number: number): Promise<void> {
 }
 
 /** A batch as it is stored. */
-export function batchFromRow(row: Row<"lineBatches">): LineBatch {
+function batchFromRow(row: Row<"lineBatches">): LineBatch {
   const { id, callerUser: user, wishes, retryOf, state: code, rate, rateAt, floor: _floor, ...rest } = row;
   const state = LINE_BATCH_STATES[code];
   if (state === undefined) throw new RangeError(`a stored batch has the unknown state ${code}`);

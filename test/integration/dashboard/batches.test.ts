@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { seriousFaults } from "../../support/axe.ts";
 import { inDialog, says, sharedDashboard } from "../../support/dashboard-site.ts";
 import { verifies } from "../../verifies.ts";
 import { accepted, endedBatch, MAIN, numbers } from "../batches/batch-site.ts";
@@ -18,7 +19,7 @@ verifies(
     await page.getByRole("link", { name: `Batch ${id}` }).click();
     await page.getByText("4 of 4 lines have ended").waitFor();
     await page.getByText("completed", { exact: true }).waitFor();
-    expect(await complaints()).toEqual([]);
+    expect(await seriousFaults(page)).toEqual([]);
     const download = page.waitForEvent("download");
     await page.getByRole("button", { name: "Save results", exact: true }).click();
     expect((await download).suggestedFilename()).toBe(`${id}.jsonl`);
@@ -31,6 +32,7 @@ verifies(
     await other.getByRole("button", { name: "Cancel", exact: true }).click();
     await inDialog(other, "Cancel batch").click();
     await other.getByText("cancelled", { exact: true }).waitFor();
+    expect(complaints).toEqual([]);
   },
 );
 
