@@ -317,6 +317,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         findHosted: (labels) => store.apps.findHosted(labels),
         whyAbsent: ({ projectId, appName: name }) => whyAbsent(store, { projectId, name }, owners),
         authenticator: new Authenticator(tokens, clock),
+        store,
+        reserve,
         others,
         seal,
         webhookAllow,
@@ -334,6 +336,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       server.startDraining();
       runs.submitter.startDraining();
       void runs.scheduler.stop();
+      void runs.batchFeeder.stop();
       runs.dispatcher.stop();
       const under = [catalog.drain(), runs.fileRuns.drain(), server.settleForwarding()];
       await withTimeout(Math.max(0, endsAt - clock.monotonic()), Promise.all(under), clock);

@@ -9,6 +9,7 @@ import { DASHBOARD } from "./requirements/dashboard.ts";
 import { DEPLOY } from "./requirements/deploy.ts";
 import { POD_BUILDS } from "./requirements/pod-builds.ts";
 import { ERRORS } from "./requirements/errors.ts";
+import { LINE_BATCHES } from "./requirements/line-batches.ts";
 import { BATCHING } from "./requirements/batching.ts";
 import { GPU_GRANTS } from "./requirements/gpu-grants.ts";
 import { GPUS } from "./requirements/gpus.ts";
@@ -74,6 +75,7 @@ export const TABLES = [
   POD_BUILDS,
   RAY,
   SCHEDULES,
+  LINE_BATCHES,
   SEATS,
   STORAGE,
   GPUS,
@@ -117,6 +119,7 @@ export const REQUIREMENTS = {
   ...RAY,
   ...QUEUES,
   ...SCHEDULES,
+  ...LINE_BATCHES,
   ...SEATS,
   ...STORAGE,
   ...GPUS,

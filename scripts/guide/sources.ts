@@ -23,6 +23,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/gpus.md",
     "docs/batching.md",
     "docs/queues.md",
+    "docs/batches.md",
     "docs/schedules.md",
     "docs/images.md",
     "docs/clients.md",

@@ -9,11 +9,13 @@ import { type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
 import { fairnessOf } from "./fairness.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { RunStarter } from "./start-run.ts";
+import { type BatchUploads, isLines } from "./batches/upload-route.ts";
 
 type CallParts = AppParts & {
   readonly starter: RunStarter;
   readonly bodyRoom: BodyRoom;
   readonly proxy: ProxyHandler;
+  readonly uploads: BatchUploads;
 };
 
 type CallRequest = AppRequest<CallRoute>;
@@ -62,6 +64,7 @@ export class CallHandler {
     const { method } = exchange.request;
     if (method === "GET" && route.isModels) return this.#listModels(call, live);
     if (method !== "POST") throw wrongMethod(route);
+    if (route.isBatches && isLines(head.contentType)) return this.#parts.uploads.handle(call, live, token);
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
     const query = readQuery(route.query);

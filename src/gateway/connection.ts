@@ -83,6 +83,7 @@ export class Connections {
   /** Pending answers are sent first, the refusal last. */
   #end(socket: Duplex, refusal: AppError): void {
     const { latest } = this.of(socket);
+    if (latest?.isPaced && !latest.response.writableFinished && refusal.code === "request_timeout") return;
     if (latest?.response.writableFinished && !latest.request.complete) {
       // Answered already; its rest will not arrive.
       socket.destroy();

@@ -43,6 +43,8 @@ export class Exchange {
   #isOpen = true;
   /** The answer is a stream of events that the service writes. */
   isEvents = false;
+  /** Its body may take as long as it keeps coming, which its handler watches. */
+  isPaced = false;
   /**
    * Notified when the connection closes before the whole answer was sent. An existing object, not a closure: with a closure
    * per call, everything that a call holds outlived the young generation, at 10 µs a call.

@@ -1,6 +1,6 @@
 import { APP_NAME, FUNCTION_NAME, PROJECT_ID, RUN_ID } from "../model/names.ts";
 import { AppError } from "../model/errors.ts";
-import { isWish, SERVER_PREFIX } from "./wishes.ts";
+import { isWish, SERVER_PREFIX } from "../model/wishes.ts";
 
 /** What every address of an app begins with. */
 export type AppRoute = { readonly projectId: string; readonly appName: string };
@@ -13,6 +13,8 @@ export type CallRoute = AppRoute & {
   readonly isBare: boolean;
   /** The sub-path is `models`, where OpenAI's clients look for the list of models. */
   readonly isModels: boolean;
+  /** The sub-path is `batches`, where JSON Lines are uploaded. */
+  readonly isBatches: boolean;
   /** Without the question mark; empty when there is none. */
   readonly query: string;
 };
@@ -24,6 +26,18 @@ export type RunRoute = AppRoute & {
   readonly action: RunAction;
 };
 
+/** The batches of an app, or something to do with one of them. */
+export type BatchRoute = AppRoute & {
+  readonly kind: "batch";
+  /** Null: all of them. */
+  readonly batchId: string | null;
+  readonly action: BatchAction;
+  readonly query: string;
+};
+
+const BATCH_ACTIONS = ["results", "cancel", "retry"] as const;
+type BatchAction = "list" | "record" | (typeof BATCH_ACTIONS)[number];
+
 /** The app's own OpenAPI document. */
 type DocumentRoute = AppRoute & { readonly kind: "document" };
 
@@ -34,7 +48,7 @@ const RUN_ACTIONS = ["input", "result", "events", "cancel"] as const;
 /** The run itself, or one of these after its id. */
 type RunAction = "record" | (typeof RUN_ACTIONS)[number];
 
-export type Route = CallRoute | RunRoute | DocumentRoute | PathRoute;
+export type Route = CallRoute | RunRoute | BatchRoute | DocumentRoute | PathRoute;
 
 const MAX_CACHED = 4096;
 const MAX_CACHED_CHARS = 512;
@@ -64,10 +78,20 @@ function split(target: string): { segments: string[]; query: string } {
 function parseBelow(app: AppRoute, [name = "", ...rest]: readonly string[], query: string): Route {
   const other: PathRoute = { kind: "path", ...app };
   if (name === "runs") return parseRun(app, rest) ?? other;
+  if (name === "batches") return parseBatches(app, rest, query) ?? other;
   if (name === "openapi.json") return rest.length === 0 ? { kind: "document", ...app } : other;
   if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return other;
   const isModels = rest.length === 1 && rest[0] === "models";
-  return { kind: "call", ...app, functionName: name, isBare: rest.length > 0, isModels, query };
+  const isBatches = rest.length === 1 && rest[0] === "batches";
+  return { kind: "call", ...app, functionName: name, isBare: rest.length > 0, isModels, isBatches, query };
+}
+
+function parseBatches(app: AppRoute, rest: readonly string[], query: string): BatchRoute | null {
+  const [batchId = null, name, ...more] = rest;
+  if (batchId === null) return { kind: "batch", ...app, batchId, action: "list", query };
+  const action = name === undefined ? "record" : BATCH_ACTIONS.find((known) => known === name);
+  if (!action || !RUN_ID.test(batchId) || more.length > 0) return null;
+  return { kind: "batch", ...app, batchId, action, query };
 }
 
 function parseRun(app: AppRoute, [runId = "", name, ...more]: readonly string[]): RunRoute | null {

@@ -15,6 +15,8 @@ import { type HostParts, RouteFinder } from "./find-route.ts";
 import { type Connection, Connections } from "./connection.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { BodyRoom, bodyRoomBytes } from "./body.ts";
+import { BatchHandler, type BatchParts } from "./batches/batch-route.ts";
+import { BatchUploads, isLines } from "./batches/upload-route.ts";
 import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
 import { Feeds } from "./events/feeds.ts";
@@ -53,6 +55,7 @@ function createHttpServer(
 }
 
 type GatewayOptions = RunParts &
+  BatchParts &
   Omit<ProxyParts, "bodyRoom"> &
   ListenerLimits &
   HostParts & {
@@ -87,6 +90,7 @@ export class Gateway {
   readonly #calls: CallHandler;
   readonly #proxy: ProxyHandler;
   readonly #runs: RunHandler;
+  readonly #batches: BatchHandler;
   readonly #sockets: SocketHandler;
   /** Handles what other nodes forward. Such a request is never forwarded again. */
   readonly peerRoutes: Pick<PeerRoutes, "api" | "apiUpgrade"> = {
@@ -110,12 +114,14 @@ export class Gateway {
     const parts = { ...options, bodyRoom };
     this.#proxy = new ProxyHandler(parts);
     this.#sockets = new SocketHandler(parts);
-    this.#calls = new CallHandler({ ...parts, starter: new RunStarter(parts), proxy: this.#proxy });
+    const uploads = new BatchUploads(parts);
+    this.#calls = new CallHandler({ ...parts, starter: new RunStarter(parts), proxy: this.#proxy, uploads });
     const { others = null, clock } = options;
     this.#forwarding = others && new Forwarding({ ...others, clock });
     const closing = this.#closing.signal;
     const feeds = new Feeds(options);
     this.#runs = new RunHandler({ ...parts, feeds, closing, forwarding: this.#forwarding });
+    this.#batches = new BatchHandler({ ...parts, closing });
     this.#connections = new Connections({ ...options, maxPerAddress: options.maxConnectionsPerAddress });
     this.#server = createHttpServer(
       options,
@@ -244,8 +250,9 @@ export class Gateway {
 
   /** Serves a request here, or forwards it to the node that owns the app. */
   #direct(request: Routed): void | Promise<void> {
-    const { exchange, route, first } = request;
-    if (first && route.kind === "run") throw new AppError("not_found");
+    const { exchange, head, route, first } = request;
+    if (first && (route.kind === "run" || route.kind === "batch")) throw new AppError("not_found");
+    if (route.kind === "call" && route.isBatches) exchange.isPaced = isLines(head.contentType);
     if (!this.#forwarding || !this.#mayBeRemote(route)) return this.#serve(request, first);
     return this.#forwarding.handle({ exchange, route, first }, (sent) => this.#serve(request, sent ?? first));
   }
@@ -281,6 +288,9 @@ export class Gateway {
         return this.#proxy.handlePath({ connection, exchange, head, route });
       case "run":
         return this.#runs.handle({ connection, exchange, head, route });
+      case "batch":
+        if (this.#proxy.isServer(route)) return this.#proxy.handlePath({ connection, exchange, head, route });
+        return this.#batches.handle({ connection, exchange, head, route });
       case "document":
         if (this.#proxy.isServer(route)) return this.#proxy.handlePath({ connection, exchange, head, route });
         return sendDocument(this.#options, { connection, exchange, head, route });

@@ -21,7 +21,7 @@ import type { BodyRoom } from "./body.ts";
 import { storedKey } from "./fairness.ts";
 import { preferredWait } from "./request-head.ts";
 import { queryWithout } from "./route.ts";
-import { isWish, NO_WISHES, readWishes } from "./wishes.ts";
+import { isWish, NO_WISHES, readWishes } from "../model/wishes.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
 import type { Exchange } from "./exchange.ts";
@@ -159,42 +159,50 @@ function isGenerator({ pool, version }: LiveApp, name: string): boolean {
 }
 
 /**
- * The key and the call's fingerprint: function, query and body. A token that sees only its holder's runs has keys of its
- * own: with a shared key it would get, or block, the answer of another caller.
+ * What an idempotency key is stored as. A token that sees only its holder's runs has keys of its own: with a shared key
+ * it would get, or block, the answer of another caller.
  */
-function keyMark(
-  key: string,
-  { principal: { role, caller } }: RememberedToken,
-  { route, query }: CheckedCall,
-  body: Buffer,
-): RunKeyMark {
+export function keyHashOf(key: string, { principal: { role, caller } }: RememberedToken): Buffer {
   if (key === "" || key.length > MAX_KEY_CHARS) {
     const message = `Idempotency-Key must have 1 to ${MAX_KEY_CHARS} characters.`;
     throw new AppError("bad_request", { message });
   }
+  // Headers and user names contain no line breaks, so no key of the whole app looks like this.
+  const ownKey = role === "call" ? `${caller.accountId}\n${caller.user ?? ""}\n${key}` : key;
+  return hash("sha256", ownKey, "buffer");
+}
+
+/** The key and the call's fingerprint: function, query and body. */
+function keyMark(
+  key: string,
+  token: RememberedToken,
+  { route, query }: CheckedCall,
+  body: Buffer,
+): RunKeyMark {
   // What a call asks of the queue does not make it another call.
   const asked = query.isAsync ? queryWithout(route.query, (name) => isWish(name, "")) : route.query;
   const call = Buffer.from(`${route.functionName}\n${route.isBare}\n${asked}\n`);
-  // Headers and user names contain no line breaks, so no key of the whole app looks like this.
-  const ownKey = role === "call" ? `${caller.accountId}\n${caller.user ?? ""}\n${key}` : key;
   return {
-    keyHash: hash("sha256", ownKey, "buffer"),
+    keyHash: keyHashOf(key, token),
     fingerprint: hash("sha256", Buffer.concat([call, body]), "buffer"),
   };
 }
 
 /** What an async call asks of the queue; null: nothing. */
-export function readTerms(
-  { head, token, fairness }: Pick<CheckedCall, "head" | "token" | "fairness">,
-  query: string,
-  prefix: string,
-  clock: Clock,
-): Terms | null {
+export function readTerms(call: Asking, query: string, prefix: string, clock: Clock): Terms | null {
   const now = clock.now();
+  const wishes = readAsked(call, query, prefix, now);
+  return wishes && termsOf(wishes, now);
+}
+
+type Asking = Pick<CheckedCall, "head" | "token" | "fairness">;
+
+/** The same as it was asked. */
+export function readAsked({ head, token, fairness }: Asking, query: string, prefix: string, now: number) {
   const wishes = readWishes(query, prefix, head, now);
   const fairnessKey = storedKey(fairness, token);
   if (!wishes && fairnessKey === null) return null;
-  return termsOf({ ...(wishes ?? NO_WISHES), fairnessKey }, now);
+  return { ...(wishes ?? NO_WISHES), fairnessKey };
 }
 
 /** The webhook that a call asks for, with the secret that its caller gave; throws if it may not be called. */

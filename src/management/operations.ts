@@ -15,6 +15,7 @@ import { secretOperations } from "./projects/secrets.ts";
 import { serviceAccountOperations } from "./projects/service-accounts.ts";
 import { volumeOperations } from "./projects/volumes.ts";
 import { webhookOperations } from "./projects/webhooks.ts";
+import { batchOperations } from "./runs/batches.ts";
 import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";
 import { bulkOperations } from "./runs/bulk.ts";
@@ -37,6 +38,7 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...appChangeOperations(parts),
     ...queueOperations(parts),
     ...scheduleOperations(parts),
+    ...batchOperations(parts),
     ...runOnceOperations(parts),
     ...secretOperations(parts),
     ...volumeOperations(parts),

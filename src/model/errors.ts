@@ -25,11 +25,15 @@ export const ERRORS = {
   build_not_found: absent(404, "The app has no such build."),
   schedule_not_found: absent(404, "The app has no such schedule."),
   bulk_job_not_found: absent(404, "The app has no such action on many runs, or it was long ago."),
+  batch_not_found: absent(404, "The app has no such batch."),
   method_not_allowed: invalid(405, "The method is not allowed here."),
   request_timeout: invalid(408, "The request took too long to arrive."),
   run_finished: invalid(409, "The run has already ended."),
   build_finished: invalid(409, "The build has already ended."),
   schedule_exists: invalid(409, "The app has a schedule of that name already."),
+  batch_finished: invalid(409, "The batch has already ended, or is being cancelled."),
+  batch_unfinished: invalid(409, "The batch has not ended yet."),
+  upload_replaced: invalid(409, "Another connection has taken over the upload with this Idempotency-Key."),
   run_unfinished: invalid(409, "A run with this Idempotency-Key is still in progress."),
   payload_not_kept: absent(
     410,
@@ -82,6 +86,7 @@ export const ERRORS = {
     "The connection to storage was lost during the write; it may or may not have been saved.",
   ),
   query_timeout: overloaded(503, "The query took too long; ask for a shorter time span or fewer filters."),
+  storage_full: overloaded(507, "The service's disk is nearly full; it takes no more lines."),
   timed_out: ofApp(504, "The run exceeded its response_grace_period."),
   expired: ofApp(504, "The run did not begin within its ttl."),
 } as const;

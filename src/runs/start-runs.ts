@@ -9,6 +9,7 @@ import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { BulkWorker } from "./bulk/bulk-worker.ts";
+import { BatchFeeder } from "./batches/feeder.ts";
 import { Canceller } from "./cancel.ts";
 import { CheckpointWriter } from "./checkpoint-writer.ts";
 import { ClaimRecorder, type ClaimRecorderParts } from "./claim-recorder.ts";
@@ -207,9 +208,21 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   bulkWorker.start();
+  const batchFeeder = await life.begin(
+    "batches",
+    () =>
+      new BatchFeeder({
+        ...basics,
+        wake: (appNumber) => dispatcher.wake(appNumber),
+        cancel: (run) => canceller.cancel(run, () => true),
+        onDeliveries,
+      }),
+  );
+  batchFeeder.start();
   /** An app was deleted: its queued runs end, and what is stored of it is removed. */
   const endRunsOf = (appNumber: number): void => {
     dispatcher.wake(appNumber);
+    batchFeeder.wake();
     sweeper.purge(appNumber);
   };
   return {
@@ -229,6 +242,9 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     accountWeights,
     scheduler,
     bulkWorker,
+    batchFeeder,
+    partReader,
+    large,
     deliverer,
     steadyClock,
     signingSecrets,

@@ -51,7 +51,7 @@ export class Submitter {
   /** Accepts an async run; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
-    this.#checkOpen(request);
+    this.checkOpen(request.target.appNumber);
     if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     await this.#inTurn(request, (payload) => this.#submit(request, payload));
   }
@@ -59,7 +59,7 @@ export class Submitter {
   /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
-    this.#checkOpen(request);
+    this.checkOpen(request.target.appNumber);
     if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
@@ -256,8 +256,9 @@ export class Submitter {
     if (most) await this.#parts.dispatcher.backlogLimit.check(appNumber, most);
   }
 
-  #checkOpen({ target }: RunRequest): void {
-    if (!this.#parts.isDraining(target.appNumber)) return;
+  /** Throws if the app's queue takes no async runs. */
+  checkOpen(appNumber: number): void {
+    if (!this.#parts.isDraining(appNumber)) return;
     throw new AppError("queue_draining", { headers: { "retry-after": DRAIN_RETRY_SECONDS } });
   }
 

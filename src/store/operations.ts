@@ -3,6 +3,7 @@ import { appStorage } from "./apps/app-storage.ts";
 import { appOwners } from "./nodes/app-owners.ts";
 import { apps } from "./apps/apps.ts";
 import { auditEntries } from "./accounts/audit.ts";
+import { batchLines } from "./batches/batch-lines.ts";
 import { buildLines, builds } from "./apps/builds.ts";
 import { bulkJobs } from "./runs/bulk-jobs.ts";
 import { changes } from "./nodes/changes.ts";
@@ -12,6 +13,7 @@ import { deliveries } from "./runs/deliveries.ts";
 import { deviceCodes, sessions } from "./accounts/sessions.ts";
 import { firings } from "./schedules/firings.ts";
 import { figures, runFigures } from "./runs/run-figures.ts";
+import { lineBatches } from "./batches/line-batches.ts";
 import { integrity, space } from "./upkeep/file-upkeep.ts";
 import { invitations } from "./accounts/invitations.ts";
 import { keys } from "./runs/accepted-runs.ts";
@@ -40,6 +42,7 @@ const OPERATIONS = {
   appStorage,
   apps,
   auditEntries,
+  batchLines,
   buildLines,
   builds,
   bulkJobs,
@@ -55,6 +58,7 @@ const OPERATIONS = {
   keyLines,
   keys,
   limits,
+  lineBatches,
   logs,
   memberships,
   meta,

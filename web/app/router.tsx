@@ -132,6 +132,16 @@ const appSchedules = createRoute({
   path: "schedules",
   component: lazyRouteComponent(() => import("../pages/app/schedules.tsx"), "AppSchedules"),
 });
+const appBatches = createRoute({
+  getParentRoute: () => app,
+  path: "batches",
+  component: lazyRouteComponent(() => import("../pages/app/batches.tsx"), "AppBatches"),
+});
+const appBatch = createRoute({
+  getParentRoute: () => app,
+  path: "batches/$batchId",
+  component: lazyRouteComponent(() => import("../pages/app/batch.tsx"), "AppBatch"),
+});
 const appPlayground = createRoute({
   getParentRoute: () => app,
   path: "playground",
@@ -235,6 +245,8 @@ const tree = root.addChildren([
         appBuild,
         appQueue,
         appSchedules,
+        appBatches,
+        appBatch,
         appPlayground,
         appSettings,
         appSecrets,

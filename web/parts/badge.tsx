@@ -44,6 +44,10 @@ const STATE_TONES: Readonly<Record<string, Tone>> = {
   started: "neutral",
   waiting: "warn",
   skipped: "neutral",
+  // Batches
+  uploading: "busy",
+  cancelling: "warn",
+  completed: "good",
   // Apps
   ready: "good",
   cold: "neutral",
@@ -62,10 +66,14 @@ const STATE_TONES: Readonly<Record<string, Tone>> = {
   none: "neutral",
 };
 
-/** The state of a run, an app, a build or a delivery, in the same colours everywhere. */
+/** The state of a run, an app, a build, a delivery or a batch, in the same colours everywhere. */
 export function StateBadge({ state }: { readonly state: string }) {
   const isMoving =
-    state === "running" || state === "building" || state === "initializing" || state === "deploying";
+    state === "running" ||
+    state === "building" ||
+    state === "initializing" ||
+    state === "deploying" ||
+    state === "uploading";
   return (
     <Badge tone={STATE_TONES[state] ?? "neutral"}>
       <span

@@ -14,7 +14,7 @@ import type { Fairness } from "../../model/fairness.ts";
 import { fairnessOf } from "../fairness.ts";
 import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";
-import { SERVER_PREFIX } from "../wishes.ts";
+import { SERVER_PREFIX } from "../../model/wishes.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
 import { pathBelow, requestHeaders, requestTrailers } from "./headers.ts";
 import type { BodySource } from "../../replicas/call.ts";

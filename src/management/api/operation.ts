@@ -14,6 +14,7 @@ const PARAMETERS = {
   build_id: z.uuid(),
   run_id: z.uuid(),
   job_id: z.uuid(),
+  batch_id: z.uuid(),
   schedule_name: z.string().min(1).max(128),
   id: SHORT,
   person_id: SHORT,

@@ -13,13 +13,14 @@ type Head = StoredKey & { readonly table: KeyedTable };
  * ordered only within each app, so this reads the apps with old enough runs, and each only as far as necessary.
  */
 async function oldestRuns(session: Session, tables: readonly KeyedTable[], limit: number) {
+  const floors = await batchFloors(session);
   const heads: Head[] = [];
   for (const table of tables) heads.push(...(await oldestOfEachApp(session, table)));
   let oldest: StoredKey[] = [];
   let last: Uint8Array = LAST_ID;
   for (const { table, appNumber, id } of heads.toSorted(byAge)) {
     if (Buffer.compare(id, last) > 0) break;
-    const ids = await oldestOfApp(session, { table, appNumber, last, limit });
+    const ids = await oldestOfApp(session, { table, appNumber, last, floor: floors.get(appNumber), limit });
     const merged = [...oldest, ...ids.map((found) => ({ appNumber, id: found }))].toSorted(byAge);
     // A run may be in two of the tables.
     const distinct = merged.filter((key, i) => i === 0 || byAge(key, merged[i - 1]!) !== 0);
@@ -41,7 +42,7 @@ async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Hea
     select found.app_number, (
       select t.id from ${rows} as t cross join runs as r
       where t.app_number = found.app_number and r.app_number = t.app_number and r.id = t.id
-        and ${isRemovable(session)}
+        and ${isRemovable(session)} and ${isBelowBatches(session)}
       order by t.id limit 1
     ) as id
     from found where found.app_number is not null
@@ -51,16 +52,41 @@ async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Hea
 
 async function oldestOfApp(
   session: Session,
-  query: { table: KeyedTable; appNumber: number; last: Uint8Array; limit: number },
+  query: {
+    table: KeyedTable;
+    appNumber: number;
+    last: Uint8Array;
+    floor: Uint8Array | undefined;
+    limit: number;
+  },
 ): Promise<Uint8Array[]> {
   const { sql, db } = session;
+  const { last, floor } = query;
+  const isOld = floor && Buffer.compare(floor, last) <= 0 ? sql`t.id < ${floor}` : sql`t.id <= ${last}`;
   const { rows } = await sql<{ id: Uint8Array }>`
     select distinct t.id from ${sql.table(query.table)} as t cross join runs as r
-    where t.app_number = ${query.appNumber} and t.id <= ${query.last} and r.app_number = t.app_number and r.id = t.id
+    where t.app_number = ${query.appNumber} and ${isOld} and r.app_number = t.app_number and r.id = t.id
       and ${isRemovable(session)}
     order by t.id limit ${query.limit}
   `.execute(db);
   return rows.map(({ id }) => id);
+}
+
+/**
+ * For each app with open batches, the first id that a run of these may have. Nothing from there on is removed because of a
+ * cap: a batch may have a million runs that are to stay, and they are not looked through for others.
+ */
+async function batchFloors({ db }: Session): Promise<Map<number, Uint8Array>> {
+  const open = db.selectFrom("lineBatches").select(["appNumber", "floor"]).where("completedAt", "is", null);
+  const rows = await open.orderBy("floor", "desc").execute();
+  return new Map(rows.map(({ appNumber, floor }) => [appNumber, floor]));
+}
+
+function isBelowBatches({ sql }: Session) {
+  return sql<boolean>`t.id < coalesce((
+    select b.floor from line_batches as b
+    where b.app_number = found.app_number and b.completed_at is null order by b.floor limit 1
+  ), ${LAST_ID})`;
 }
 
 /** Whether the run `r` has ended and has no open delivery. */
@@ -68,6 +94,14 @@ function isRemovable(session: Session) {
   const { sql } = session;
   return sql<boolean>`${isOver(session, "r")}
     and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})`;
+}
+
+/** Whether the run `r` is part of a batch that has not ended, or has ended since the cutoff. */
+function isInBatch({ sql }: Pick<Session, "sql">, cutoff: number) {
+  return sql<boolean>`exists (
+    select 1 from batch_lines as l join line_batches as b on b.number = l.batch
+    where l.run_id = r.id and (b.completed_at is null or b.completed_at >= ${cutoff})
+  )`;
 }
 
 /** Data of runs that ended before the cutoff. */
@@ -99,7 +133,7 @@ export const retention = {
       ${appsFound(session, "runs")}
       select r.app_number, r.id from found cross join runs as r
       where r.app_number = found.app_number and r.id < ${firstIdAt(cutoff)} and ${isRemovable(session)}
-        and coalesce(r.completed_at, r.updated_at) < ${cutoff}
+        and coalesce(r.completed_at, r.updated_at) < ${cutoff} and not ${isInBatch(session, cutoff)}
       limit ${limit}
     `.execute(db);
     const { runs, bytes } = await removeRecords(session, rows);
@@ -167,7 +201,10 @@ async function expireRows(
       select ${ofRow}
       from ${sql.table(table)} as t left join runs as r on r.app_number = t.app_number and r.id = t.id
       where t.app_number = ${appNumber} and t.id < ${firstIdAt(cutoff)} and (
-        r.id is null or (${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff})
+        r.id is null or (
+          ${isOver(session, "r")} and coalesce(r.completed_at, r.updated_at) < ${cutoff}
+          and not ${isInBatch(session, cutoff)}
+        )
       )
       order by ${ofRow} limit ${limit}
     )

@@ -9,6 +9,7 @@ import { QUEUE_LIMIT_COLUMNS, QUEUE_LIMIT_TABLES, queueLimits } from "./0006-que
 import { accountWeight, WEIGHT_COLUMNS } from "./0007-account-weight.ts";
 import { QUEUE_STATE_COLUMNS, queueState } from "./0008-queue-state.ts";
 import { BULK_TABLES, bulkJobs } from "./0009-bulk-jobs.ts";
+import { LINE_BATCH_TABLES, lineBatches } from "./0010-batches.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -28,6 +29,7 @@ export const MIGRATIONS: Migrations = {
   "0007-account-weight": accountWeight,
   "0008-queue-state": queueState,
   "0009-bulk-jobs": bulkJobs,
+  "0010-batches": lineBatches,
 };
 
 /** The names of all migrations of this release, in order. */
@@ -49,6 +51,7 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   WEIGHT_COLUMNS,
   QUEUE_STATE_COLUMNS,
   BULK_TABLES,
+  LINE_BATCH_TABLES,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ]
   .flatMap(objectsOf)

@@ -59,6 +59,7 @@ test("each operation keeps its group, after which generated clients name their c
     "Projects",
     "Runs",
     "Schedules",
+    "Batches",
     "Secrets",
     "Service accounts",
     "Sign-in",

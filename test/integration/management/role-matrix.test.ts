@@ -9,7 +9,7 @@ import { verifies } from "../../verifies.ts";
 /** Who may do what, operation by operation. */
 const MAY: Record<string, readonly string[]> = {
   run: names(`listApps getApp listContainers getAppGpus listProjectRuns listRuns getRun listBulkJobs startBulkJob countBulkRuns getBulkJob
-    cancelBulkJob getQueueHistory getFigures getTraffic getQueue listSchedules getSchedule runSchedule
+    cancelBulkJob getQueueHistory getFigures getTraffic getQueue listSchedules getSchedule runSchedule listBatches getBatch
     listDeliveries getDelivery redeliverOne redeliverMany createUserToken`),
   deploy: names(
     `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers

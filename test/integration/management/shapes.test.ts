@@ -282,6 +282,18 @@ verifies(
     await site.call("getSchedule", schedule);
     await site.call("deleteSchedule", schedule);
 
+    const lines = await fetch(`${service().url("hello")}/batches`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${service().service.owner.token}`,
+        "content-type": "application/jsonl",
+      },
+      body: "{}\n",
+    });
+    const { id: batch_id } = (await lines.json()) as { id: string };
+    expect((await site.call("listBatches", { app_id })).json).toMatchObject({ items: [{ id: batch_id }] });
+    expect((await site.call("getBatch", { app_id, batch_id })).json).toMatchObject({ item: { total: 1 } });
+
     const file_path = "models/a.bin";
     const { json: upload } = await site.call(
       "beginUpload",

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { NO_WISHES } from "../../../src/gateway/wishes.ts";
+import { NO_WISHES } from "../../../src/model/wishes.ts";
 import { termsOf, type Wishes } from "../../../src/model/terms.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";

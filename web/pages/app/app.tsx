@@ -41,6 +41,7 @@ export function AppPage() {
           { title: "Builds", link: { to: `${APP}/builds`, params, activeOptions: { includeSearch: false } } },
           { title: "Queue", link: { to: `${APP}/queue`, params } },
           { title: "Schedules", link: { to: `${APP}/schedules`, params } },
+          { title: "Batches", link: { to: `${APP}/batches`, params } },
           { title: "Playground", link: { to: `${APP}/playground`, params } },
           { title: "Settings", link: { to: `${APP}/settings`, params } },
           { title: "Secrets", link: { to: `${APP}/secrets`, params } },

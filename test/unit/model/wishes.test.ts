@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { RequestHead } from "../../../src/gateway/request-head.ts";
 import { readTarget } from "../../../src/gateway/route.ts";
-import { readWishes, SERVER_PREFIX } from "../../../src/gateway/wishes.ts";
+import { readWishes, SERVER_PREFIX } from "../../../src/model/wishes.ts";
 import { verifies } from "../../verifies.ts";
 
 const NONE = {

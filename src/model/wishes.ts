@@ -1,5 +1,5 @@
 import { parseDuration } from "../kit/units.ts";
-import { AppError } from "../model/errors.ts";
+import { AppError } from "./errors.ts";
 import {
   MAX_HEAD_START,
   MAX_QUEUE_KEY_CHARS,
@@ -8,8 +8,7 @@ import {
   MAX_TERM_MS,
   PRIORITIES,
   type Wishes,
-} from "../model/terms.ts";
-import type { RequestHead } from "./request-head.ts";
+} from "./terms.ts";
 
 /** A call that asks for nothing. */
 export const NO_WISHES: Wishes = {
@@ -51,6 +50,11 @@ const NAMES = new Map(
 /** What the names begin with in calls of a server app, whose own parameters may have any name. */
 export const SERVER_PREFIX = "millrace_";
 
+/** Whether a member of a line belongs to the wishes. */
+export function isLineWish(name: string): boolean {
+  return NAMES.has(name);
+}
+
 /** Whether a parameter of a query belongs to the wishes. */
 export function isWish(name: string, prefix: string): boolean {
   return name.startsWith(prefix) && NAMES.has(name.slice(prefix.length));
@@ -60,10 +64,29 @@ export function isWish(name: string, prefix: string): boolean {
 export function readWishes(query: string, prefix: string, head: WishHead, now: number): Wishes | null {
   const isPlain = head.queuePriority === null && head.requestTimeout === null && head.cancelAfter === null;
   if (isPlain && query === "async=true") return null;
-  const found = new Map<string, Partial<Wishes>>(headWishes(head, now));
+  return gather(new URLSearchParams(query), prefix, headWishes(head, now), NO_WISHES, now);
+}
+
+/** The same for a line of a batch, by its members; what it does not ask is as in `rest`, and its tags are added. */
+export function lineWishes(
+  members: Iterable<readonly [name: string, text: string]>,
+  rest: Wishes | null,
+  now: number,
+): Wishes | null {
+  return gather(members, "", [], rest ?? NO_WISHES, now) ?? rest;
+}
+
+function gather(
+  asked: Iterable<readonly [name: string, text: string]>,
+  prefix: string,
+  first: Iterable<readonly [string, Partial<Wishes>]>,
+  rest: Wishes,
+  now: number,
+): Wishes | null {
+  const found = new Map<string, Partial<Wishes>>(first);
   const seen = new Set<string>();
-  const tags: string[] = [];
-  for (const [given, text] of new URLSearchParams(query)) {
+  const tags = [...rest.tags];
+  for (const [given, text] of asked) {
     const name = given.startsWith(prefix) ? NAMES.get(given.slice(prefix.length)) : undefined;
     if (name === undefined) continue;
     if (name === TAG) tags.push(readLabel(text, given, MAX_TAG_CHARS));
@@ -72,11 +95,16 @@ export function readWishes(query: string, prefix: string, head: WishHead, now: n
     seen.add(name);
   }
   if (tags.length > MAX_TAGS) throw refuse(TAG, `given at most ${MAX_TAGS} times`);
-  if (found.size === 0 && tags.length === 0) return null;
-  return Object.assign({ ...NO_WISHES, tags: [...new Set(tags)] }, ...found.values()) as Wishes;
+  if (found.size === 0 && tags.length === rest.tags.length) return null;
+  return Object.assign({ ...rest, tags: [...new Set(tags)] }, ...found.values()) as Wishes;
 }
 
-type WishHead = Pick<RequestHead, "queuePriority" | "requestTimeout" | "cancelAfter">;
+/** The headers that a request may have instead; null for those that it has not. */
+type WishHead = {
+  readonly queuePriority: string | null;
+  readonly requestTimeout: string | null;
+  readonly cancelAfter: string | null;
+};
 
 /** The headers of other services that say the same. */
 function headWishes({ queuePriority, requestTimeout, cancelAfter }: WishHead, now: number) {

@@ -1,0 +1,244 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { Condition, forEachConcurrently } from "../../kit/concurrency.ts";
+import { RUN_AHEAD_MS, UuidSource } from "../../kit/ids.ts";
+import type { Log } from "../../kit/log.ts";
+import { AppError } from "../../model/errors.ts";
+import { type LineBatch, rateAfter } from "../../model/line-batch.ts";
+import type { RunKey } from "../../model/run.ts";
+import type { Owners } from "../../nodes/owners.ts";
+import type { RunTarget } from "../../replicas/pool.ts";
+import { batchRecord } from "../../shapes/batches.ts";
+import type { OpenBatch } from "../../store/batches/line-batches.ts";
+import type { Store } from "../../store/store.ts";
+import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
+import type { LargePayloads } from "../large-payloads.ts";
+import { BATCH_KEY_MS } from "./upload.ts";
+import { fedLines, WaitingLines } from "./waiting-lines.ts";
+
+export type FeederParts = {
+  readonly store: Store;
+  readonly steadyClock: Clock;
+  readonly log: Log;
+  readonly reserve: Pick<StorageWatch, "isLow">;
+  /** The current target of an app; null for an app that takes no runs here. */
+  readonly target: (appNumber: number) => RunTarget | null;
+  /** Null if this is the only service. */
+  readonly owners: Pick<Owners, "mayClaim" | "lookAfter"> | null;
+  /** Null if all payloads are in the database. */
+  readonly large: LargePayloads | null;
+  /** The store holds new runs of that app. */
+  readonly wake: (appNumber: number) => void;
+  /** Throws if the run has ended, or cannot be cancelled here. */
+  readonly cancel: (run: RunKey) => Promise<void>;
+  readonly onDeliveries: () => void;
+};
+
+/** How often the store is looked at without a reason; and while the lines of a batch end. */
+const LOOK_MS = 1_000;
+const BUSY_MS = 100;
+/** Lines that one write takes. */
+const FEED_LINES = 500;
+/** Lines of a batch in the queue: enough for 20,000 that end in a second, and few in the way of other runs. */
+const WINDOW = 2_000;
+/** Open lines that are looked at together. */
+const LOOKED_AT = 20_000;
+const CANCELS_AT_ONCE = 50;
+/** Lines without runs that are cancelled before other batches have their turn. */
+const CANCELLED_AT_ONCE = 10_000;
+/** An upload without a key cannot be continued; its own service may have died. */
+const UPLOAD_MS = 3600 * 1000;
+const ALL_TIMES = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Lets the lines of the batches of this node's apps run: keeps a bounded number of them in the queue, counts those that
+ * have ended, and ends the batch after its last one. All it knows is in the store, so another node may go on at any point.
+ */
+export class BatchFeeder {
+  /** Notified when lines have ended, or a batch has. */
+  readonly changes = new Condition();
+  readonly #parts: FeederParts;
+  readonly #ids = new UuidSource(RUN_AHEAD_MS);
+  readonly #lines: WaitingLines;
+  #timer: Timer | null = null;
+  #soon: Timer | null = null;
+  #looking: Promise<void> | null = null;
+  #isWanted = false;
+  #isStopping = false;
+
+  constructor(parts: FeederParts) {
+    this.#parts = parts;
+    this.#lines = new WaitingLines(parts.store);
+  }
+
+  start(): void {
+    this.#timer = this.#parts.steadyClock.every(LOOK_MS, () => this.wake());
+    this.wake();
+  }
+
+  /** Begins nothing more; resolves when writes under way are done. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#timer?.cancel();
+    this.#soon?.cancel();
+    this.changes.notify();
+    await this.#looking;
+  }
+
+  /** Batches may have changed. */
+  wake(): void {
+    this.#isWanted = true;
+    void this.look();
+  }
+
+  /** Feeds and counts the lines of all open batches, one look at a time. Never rejects. */
+  look(): Promise<void> {
+    this.#looking ??= this.#lookAgain().finally(() => (this.#looking = null));
+    return this.#looking;
+  }
+
+  async #lookAgain(): Promise<void> {
+    let isBusy = false;
+    while (this.#isWanted && !this.#isStopping) {
+      this.#isWanted = false;
+      isBusy = await this.#look();
+    }
+    if (!isBusy || this.#isStopping) return;
+    this.#soon?.cancel();
+    this.#soon = this.#parts.steadyClock.after(BUSY_MS, () => this.wake());
+  }
+
+  /** Whether lines have ended, or may soon. */
+  async #look(): Promise<boolean> {
+    const { store, log, owners, target } = this.#parts;
+    let isBusy = false;
+    try {
+      const open = await store.lineBatches.open();
+      this.#lines.keepOnly(open);
+      const elsewhere = new Set<number>();
+      for (const batch of open) {
+        if (this.#isStopping) return false;
+        const { appNumber } = batch;
+        if (batch.isOrphan) await this.#drop(batch);
+        else if (owners && !owners.mayClaim(appNumber)) elsewhere.add(appNumber);
+        else if (batch.state === "uploading") await this.#abandonOld(batch);
+        else if (target(appNumber)) isBusy = (await this.#advanceSafely(batch)) || isBusy;
+        else elsewhere.add(appNumber);
+      }
+      if (elsewhere.size > 0) await owners?.lookAfter([...elsewhere]);
+    } catch (error) {
+      if (!this.#isStopping) log.error({ err: error }, "could not look after batches; retrying");
+    }
+    return isBusy;
+  }
+
+  /** A batch that cannot go on now must not stop the others. */
+  async #advanceSafely(batch: OpenBatch): Promise<boolean> {
+    try {
+      return await this.#advance(batch);
+    } catch (error) {
+      const { log } = this.#parts;
+      if (!this.#isStopping) log.error({ err: error, batch: batch.id }, "a batch could not go on; retrying");
+      return false;
+    }
+  }
+
+  async #advance(batch: OpenBatch): Promise<boolean> {
+    const isCancelling = batch.state === "cancelling";
+    const now = this.#parts.steadyClock.now();
+    if (isCancelling) await this.#cancelOpen(batch);
+    const { open, collected } = await this.#collect(batch, isCancelling ? ALL_TIMES : now);
+    const ended = batch.ended + collected;
+    let { fed } = batch;
+    let room = isCancelling ? CANCELLED_AT_ONCE : Math.max(0, this.#windowOf(batch.appNumber) - open);
+    for (let count = 1; fed < batch.total && room > 0 && count > 0 && !this.#isStopping; room -= count) {
+      count = await this.#feed(batch, fed, Math.min(FEED_LINES, room));
+      fed += count;
+    }
+    if (fed > batch.fed) this.#parts.wake(batch.appNumber);
+    if (ended >= batch.total) await this.#end(batch, ended);
+    if (collected > 0) this.changes.notify();
+    return collected > 0 || fed > batch.fed || isCancelling;
+  }
+
+  /** More for an app with very many slots. */
+  #windowOf(appNumber: number): number {
+    const { maxReplicas = 0, replicaConcurrency = 0 } = this.#parts.target(appNumber)?.config.scaling ?? {};
+    return Math.min(LOOKED_AT, Math.max(WINDOW, 2 * maxReplicas * replicaConcurrency));
+  }
+
+  /** Counts the lines that have ended; returns how many, and how many are open. */
+  async #collect(batch: OpenBatch, until: number): Promise<{ open: number; collected: number }> {
+    const { store, steadyClock } = this.#parts;
+    const { number, appNumber, ended } = batch;
+    const query = { number, appNumber, now: until, limit: LOOKED_AT };
+    const { open, over } = await store.batchLines.openCount(query);
+    if (over === 0) return { open, collected: 0 };
+    const rate = rateAfter(batch.rate, over, batch.uploadedAt ?? batch.createdAt, steadyClock.now());
+    const collected = await store.batchLines.collect({ ...query, ended, rate });
+    return { open: open - collected, collected };
+  }
+
+  /** Takes the next lines; returns how many. */
+  async #feed(batch: OpenBatch, fed: number, limit: number): Promise<number> {
+    const { store, steadyClock, reserve, target, large } = this.#parts;
+    const live = target(batch.appNumber);
+    const isCancelling = batch.state === "cancelling";
+    if (!live || (reserve.isLow && !isCancelling)) return 0;
+    const next = await this.#lines.next(batch, fed, limit);
+    if (next.length === 0) return 0;
+    const now = steadyClock.now();
+    const newId = (): string => this.#ids.next(now);
+    const lines = await fedLines(next, { batch, first: fed, target: live, now, newId, large });
+    const isFed = await store.batchLines.feed({
+      number: batch.number,
+      fed,
+      lines,
+      doneBefore: fed + lines.length,
+    });
+    return isFed ? lines.length : 0;
+  }
+
+  async #cancelOpen({ number, appNumber }: OpenBatch): Promise<void> {
+    const { store, cancel, log } = this.#parts;
+    for (let after = -1; ;) {
+      const runs = await store.batchLines.openRuns({ number, after, limit: FEED_LINES });
+      // One that has ended meanwhile is counted with the others.
+      await forEachConcurrently(runs, CANCELS_AT_ONCE, async ({ runId }) => {
+        await cancel({ appNumber, id: runId }).catch((error: unknown) => {
+          if (!(error instanceof AppError)) log.debug({ err: error }, "could not cancel a line's run");
+        });
+      });
+      if (runs.length < FEED_LINES || this.#isStopping) return;
+      after = runs.at(-1)!.line;
+    }
+  }
+
+  async #end(batch: OpenBatch, ended: number): Promise<void> {
+    const { store, steadyClock, onDeliveries } = this.#parts;
+    const { id, appNumber, number, webhookEndpoint: url, sealedSecret, projectId, name } = batch;
+    const now = steadyClock.now();
+    const last = await store.lineBatches.find({ appNumber, id });
+    if (!last || last.ended < ended) return;
+    const state = last.state === "cancelling" ? ("cancelled" as const) : ("completed" as const);
+    const record = batchRecord({ ...last, state, completedAt: now }, { projectId, name }, 0, now);
+    const body = Buffer.from(JSON.stringify(record));
+    const answer = { contentType: "application/json", runStatus: 200, body };
+    const delivery =
+      url === null ? null : { id, appNumber, url, sealedSecret, nextAt: now, createdAt: now, ...answer };
+    if (!(await store.lineBatches.end({ number, now, delivery }))) return;
+    if (delivery) onDeliveries();
+    this.changes.notify();
+  }
+
+  async #drop({ number }: LineBatch): Promise<void> {
+    await this.#parts.store.lineBatches.drop({ number, now: this.#parts.steadyClock.now() });
+    this.changes.notify();
+  }
+
+  async #abandonOld({ number, fence, keyHash, updatedAt }: LineBatch): Promise<void> {
+    const { store, steadyClock } = this.#parts;
+    const now = steadyClock.now();
+    if (now - updatedAt < (keyHash === null ? UPLOAD_MS : BATCH_KEY_MS)) return;
+    await store.lineBatches.abandon({ number, fence, now, delivery: null });
+  }
+}

@@ -1,0 +1,89 @@
+import { makeRun, NOT_BEGUN } from "../../model/run.ts";
+import type { LineBatch } from "../../model/line-batch.ts";
+import { termsOf } from "../../model/terms.ts";
+import type { RunTarget } from "../../replicas/pool.ts";
+import type { FedLine } from "../../store/batches/batch-lines.ts";
+import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
+import type { Store } from "../../store/store.ts";
+import type { LargePayloads } from "../large-payloads.ts";
+import { readLine } from "./line.ts";
+import { linesOf } from "./line-blocks.ts";
+
+type Block = { readonly first: number; readonly lines: readonly Buffer[] };
+
+/** The lines of open batches whose turn comes next: of each, the block that it is in. */
+export class WaitingLines {
+  readonly #store: Pick<Store, "lineBatches">;
+  /** By the batch's number. */
+  readonly #blocks = new Map<number, Block>();
+
+  constructor(store: Pick<Store, "lineBatches">) {
+    this.#store = store;
+  }
+
+  /** Forgets the lines of all other batches. */
+  keepOnly(batches: readonly Pick<LineBatch, "number">[]): void {
+    const numbers = new Set(batches.map(({ number }) => number));
+    for (const number of this.#blocks.keys()) if (!numbers.has(number)) this.#blocks.delete(number);
+  }
+
+  /** Some lines from that index on, at least one; none if they are not stored. */
+  async next({ number }: Pick<LineBatch, "number">, line: number, limit: number): Promise<readonly Buffer[]> {
+    let block = this.#blocks.get(number);
+    if (!block || line < block.first || line >= block.first + block.lines.length) {
+      const stored = await this.#store.lineBatches.block({ number, line });
+      if (!stored || line >= stored.first + stored.lineCount) return [];
+      block = { first: stored.first, lines: linesOf(stored.bytes) };
+      this.#blocks.set(number, block);
+    }
+    return block.lines.slice(line - block.first, line - block.first + limit);
+  }
+}
+
+type Feeding = {
+  readonly batch: LineBatch;
+  /** The index of the first of the lines. */
+  readonly first: number;
+  readonly target: RunTarget;
+  readonly now: number;
+  readonly newId: () => string;
+  readonly large: LargePayloads | null;
+};
+
+/** What becomes of lines whose turn has come: their runs, or the errors of those that cannot be calls. */
+export async function fedLines(lines: readonly Buffer[], feeding: Feeding): Promise<FedLine[]> {
+  const { batch, first, now } = feeding;
+  const fed: FedLine[] = [];
+  for (const [i, bytes] of lines.entries()) {
+    const read = readLine(bytes, batch.wishes, batch.uploadedAt ?? now);
+    const { label } = read;
+    const line = first + i;
+    if ("fault" in read) {
+      const { code, message } = read.fault;
+      fed.push({ line, label, end: { state: "failure", errorCode: code, errorMessage: message } });
+    } else if (batch.state === "cancelling") {
+      const end = { state: "cancelled", errorCode: "cancelled", errorMessage: CANCELLED } as const;
+      fed.push({ line, label, end });
+    } else fed.push({ line, label, accepted: await acceptedRun(read, feeding) });
+  }
+  return fed;
+}
+
+const CANCELLED = "The batch was cancelled before the line's turn came.";
+
+type Call = Extract<ReturnType<typeof readLine>, { readonly input: Buffer }>;
+
+/** A queued run: any node may claim it, as any async run. */
+async function acceptedRun({ input, wishes }: Call, feeding: Feeding): Promise<AcceptedRun> {
+  const { batch, target, now, newId, large } = feeding;
+  const terms = wishes && termsOf(wishes, batch.uploadedAt ?? now);
+  const caller = batch.accountId === null ? null : { accountId: batch.accountId, user: batch.user };
+  const { functionName, ip } = batch;
+  const origin = { id: newId(), target, functionName, ip, caller, webhook: null, terms };
+  const notBefore = terms?.notBefore ?? null;
+  const dueAt = notBefore !== null && notBefore > now ? notBefore : null;
+  const run = makeRun(origin, { ...NOT_BEGUN, dueAt, isAsync: true, state: "queued", createdAt: now });
+  const payload = { result: null, contentType: null, isBare: false, sealedSecret: null };
+  if (!large?.isLarge(input)) return { run, payload: { ...payload, input }, owner: null };
+  return { run, payload: { ...payload, input: null, inputBlob: await large.put(input) }, owner: null };
+}
