@@ -20,7 +20,7 @@ import { isDueIn, type PickedRun } from "./turns.ts";
 // (`keyLines.stuck`) makes good for it.
 
 /** What is claimed keeps to this; times are of the claimer's clock. */
-export type LimitQuery = {
+type LimitQuery = {
   readonly appNumber: number;
   readonly queue?: QueueConfig | undefined;
   readonly now: number;
@@ -36,7 +36,7 @@ type Admission = AppKey & {
 };
 
 /** `hasMore`: more runs of the key may begin. `nextAt`: a delayed one may, then. */
-export type Admitted = AppKey & {
+type Admitted = AppKey & {
   readonly count: number;
   readonly hasMore: boolean;
   readonly nextAt: number | null;
