@@ -20,7 +20,7 @@ import { isDueIn, type PickedRun } from "./turns.ts";
 // (`keyLines.stuck`) makes good for it.
 
 /** What is claimed keeps to this; times are of the claimer's clock. */
-export type LimitQuery = {
+type LimitQuery = {
   readonly appNumber: number;
   readonly queue?: QueueConfig | undefined;
   readonly now: number;
@@ -36,7 +36,7 @@ type Admission = AppKey & {
 };
 
 /** `hasMore`: more runs of the key may begin. `nextAt`: a delayed one may, then. */
-export type Admitted = AppKey & {
+type Admitted = AppKey & {
   readonly count: number;
   readonly hasMore: boolean;
   readonly nextAt: number | null;
@@ -46,7 +46,7 @@ export type Admitted = AppKey & {
 const WHOLE_APP = "";
 /** Runs of a key that are admitted together, if nothing limits them. */
 const MOST_ADMITTED = 1_000;
-/** Twice the highest limit: as many run, and as many wait. */
+/** Twice the highest limit: with more that wait, none is admitted, however many are running. */
 const MOST_COUNTED = 20_000;
 
 /** How many runs of the app may begin now; and when more may, if that is known. */
@@ -75,7 +75,7 @@ export async function keepToKeys(session: Session, query: LimitQuery, picks: rea
   byKey.delete(null);
   const parked = new Set<PickedRun>();
   for (const [key, ofKey] of byKey as Map<string, PickedRun[]>) {
-    const { running } = await countOf(session, { appNumber, key });
+    const running = await runningOf(session, { appNumber }, key);
     const free = (queue.concurrencyKeyLimit ?? Number.POSITIVE_INFINITY) - running;
     const rate = queue.concurrencyKeyRateLimit;
     const room = rate ? roomIn(await startsOf(session, { appNumber, key }), rate, now) : free;
@@ -237,11 +237,14 @@ async function isAwaited(session: Session, { appNumber, key }: AppKey, by: numbe
   return rows.length > 0;
 }
 
-async function runningOf(session: Session, { appNumber }: LimitQuery): Promise<number> {
+/** How many async runs of the app, or of one key of it, are running. */
+async function runningOf(session: Session, { appNumber }: Pick<LimitQuery, "appNumber">, key?: string) {
   const { sql, db } = session;
+  const isOfKey = key === undefined ? sql`true` : sql`runs.concurrency_key = ${key} and ${isKeyed(session)}`;
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from runs
-    where runs.app_number = ${appNumber} and ${isInState(session, "running")} and runs.is_async = 1
+    where runs.app_number = ${appNumber} and ${isOfKey} and ${isInState(session, "running")}
+      and runs.is_async = 1
   `.execute(db);
   return rows[0]!.count;
 }

@@ -9,7 +9,7 @@ const EXACT = 1_000;
 /** How many lines are looked at together: few at first, because each may have as many runs as are counted. */
 const FIRST_LINES = 16;
 
-export type PositionQuery = RunKey & TurnsQuery;
+type PositionQuery = RunKey & TurnsQuery;
 
 /** A run's rank in its own line, from 1, and whether the app has other lines. */
 type Rank = { readonly line: string; readonly rank: number; readonly isAlone: boolean };
