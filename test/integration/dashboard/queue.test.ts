@@ -24,7 +24,8 @@ verifies(
     await queue.getByText("Waiting", { exact: true }).locator("..").getByText("3").waitFor();
     await card(page, "Limits").getByText("100 per 60 s").waitFor();
     expect(await seriousFaults(page)).toEqual([]);
-    if (process.env["SHOTS"]) await page.screenshot({ path: `${process.env["SHOTS"]}/queue.png`, fullPage: true });
+    if (process.env["SHOTS"])
+      await page.screenshot({ path: `${process.env["SHOTS"]}/queue.png`, fullPage: true });
     await queue.getByRole("button", { name: "Pause" }).click();
     await queue.getByText("paused", { exact: true }).waitFor();
     await queue.getByRole("button", { name: "Resume" }).click();
@@ -33,13 +34,15 @@ verifies(
     const run = await open(`/apps/line/runs/${ids[1]}`);
     const place = card(run.page, "Waiting for its turn");
     await place.getByText("Position in the queue").locator("..").getByText("2").waitFor();
-    if (process.env["SHOTS"]) await run.page.screenshot({ path: `${process.env["SHOTS"]}/waiting-run.png`, fullPage: true });
+    if (process.env["SHOTS"])
+      await run.page.screenshot({ path: `${process.env["SHOTS"]}/waiting-run.png`, fullPage: true });
 
     const list = await open("/apps/line/runs?status=queued");
     await list.page.getByRole("button", { name: "Cancel…" }).click();
     await list.page.getByRole("dialog").getByText("3 runs match.").waitFor();
     expect(await seriousFaults(list.page)).toEqual([]);
-    if (process.env["SHOTS"]) await list.page.screenshot({ path: `${process.env["SHOTS"]}/bulk-cancel.png`, fullPage: true });
+    if (process.env["SHOTS"])
+      await list.page.screenshot({ path: `${process.env["SHOTS"]}/bulk-cancel.png`, fullPage: true });
     await inDialog(list.page, "Cancel").click();
     for (const id of ids) expect((await ended(service(), "line", id)).status).toBe("cancelled");
     writeFileSync(bundleFile(service(), "line", "go"), "");
