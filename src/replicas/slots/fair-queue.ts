@@ -175,8 +175,9 @@ export class FairQueue<C extends Waiter> {
 
   #served(line: Line<C>): void {
     this.size -= 1;
-    this.#now = line.turnAt;
-    this.#step(line, this.#now);
+    // Not back: a line that could not leave when it was its turn is served later.
+    this.#now = Math.max(this.#now, line.turnAt);
+    this.#step(line, line.turnAt);
     this.#note(line);
   }
 

@@ -43,10 +43,8 @@ export const queueDepth = {
         where runs.app_number = ${appNumber} and ${isDue(session)} limit ${most + 1}
       ) as counted
     `.execute(db);
-    const { high, normal, low, running, parked, oldestAt } = rows[0]!;
-    const [ahead, inTime, behind] = [Number(high), Number(normal), Number(low)];
-    const others = { running: Number(running), parked: Number(parked), oldestAt };
-    return { high: ahead, normal: inTime, low: behind, ...others, hasMore: ahead + inTime + behind > most };
+    const depth = rows[0]!;
+    return { ...depth, hasMore: depth.high + depth.normal + depth.low > most };
   }),
 };
 
