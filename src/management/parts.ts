@@ -25,7 +25,6 @@ import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { AccountWeights } from "../runs/account-weights.ts";
-import type { Dispatcher } from "../runs/dispatcher.ts";
 import type { QueueStates } from "../runs/queue-states.ts";
 import type { BulkWorker } from "../runs/bulk/bulk-worker.ts";
 import type { QueueHistory } from "../runs/queue/history.ts";
@@ -82,8 +81,6 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
   readonly queueStates: Pick<QueueStates, "apply">;
-  /** Whose turn it is in the queues of apps; absent: the first line's. */
-  readonly dispatcher?: Pick<Dispatcher, "turnOf">;
   readonly accountWeights: Pick<AccountWeights, "learn">;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
   readonly queueHistory: Pick<QueueHistory, "of">;

@@ -32,6 +32,8 @@ export class StreamReader {
   readonly socket: Socket;
   readonly messages: Message[] = [];
   readonly comments: string[] = [];
+  /** What it was told of the run's place in the queue: how often depends on the machine. */
+  readonly places: string[] = [];
   head: Head | null = null;
   /** The body without chunk heads and encoding. */
   text = "";
@@ -50,7 +52,10 @@ export class StreamReader {
   readonly #news = new Condition();
   readonly #decoder = new TextDecoder();
   readonly #parser = createParser({
-    onEvent: ({ id, event, data }) => this.messages.push({ id: id ?? null, event: event ?? null, data }),
+    onEvent: ({ id = null, event = null, data }) => {
+      if (id === null && event === "queue") this.places.push(data);
+      else this.messages.push({ id, event, data });
+    },
     onComment: (text) => this.comments.push(text),
   });
 

@@ -59,11 +59,8 @@ export class QueueHistory {
     const endMs = this.#nowStep();
     const { moments = [], endMs: lastMs = endMs } = this.#remembered.get(appNumber) ?? {};
     const since = Math.round((endMs - lastMs) / STEP_MS);
-    const all = [...moments, ...Array<QueueMoment>(Math.min(KEPT, Math.max(0, since))).fill(EMPTY)].slice(
-      -KEPT,
-    );
-    const missing = Array<QueueMoment>(KEPT - all.length).fill(EMPTY);
-    return { fromMs: endMs - (KEPT - 1) * STEP_MS, moments: [...missing, ...all] };
+    const all = [...moments, ...emptyMoments(since)].slice(-KEPT);
+    return { fromMs: endMs - (KEPT - 1) * STEP_MS, moments: [...emptyMoments(KEPT - all.length), ...all] };
   }
 
   async #look(): Promise<void> {
@@ -88,15 +85,20 @@ export class QueueHistory {
     const { high, normal, low } = depth;
     const last = this.#remembered.get(appNumber);
     const begun = last ? taken - last.taken : 0;
-    const skipped = last ? Math.max(0, Math.round((endMs - last.endMs) / STEP_MS) - 1) : 0;
-    const gap = Array<QueueMoment>(Math.min(KEPT, skipped)).fill(EMPTY);
-    const moments = [...(last?.moments ?? []), ...gap, { high, normal, low, begun }].slice(-KEPT);
+    const skipped = last ? Math.round((endMs - last.endMs) / STEP_MS) - 1 : 0;
+    const moments = [...(last?.moments ?? []), ...emptyMoments(skipped), { high, normal, low, begun }].slice(
+      -KEPT,
+    );
     this.#remembered.set(appNumber, { moments, endMs, taken });
   }
 
   #nowStep(): number {
     return Math.floor(this.#parts.clock.now() / STEP_MS) * STEP_MS;
   }
+}
+
+function emptyMoments(count: number): QueueMoment[] {
+  return Array.from({ length: Math.min(KEPT, Math.max(0, count)) }, () => EMPTY);
 }
 
 function sumOf({ high, normal, low, begun }: QueueMoment): number {

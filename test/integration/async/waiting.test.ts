@@ -51,17 +51,15 @@ verifies(
     expect(record).toMatchObject({ status: "queued", position: 2 });
     expect(record).not.toHaveProperty("expectedStartAt");
     const reader = openEvents(service(), app, third);
-    await until("its place", () => reader.messages.length > 0);
-    const [message] = reader.messages;
-    expect([message?.id, message?.event]).toEqual([null, "queue"]);
-    expect(JSON.parse(message!.data)).toEqual({ position: 2, expectedStartAt: null, phase: "queued" });
+    await until("its place", () => reader.places.length > 0);
+    expect(reader.text).toMatch(/^event: queue\ndata: \{/);
+    expect(JSON.parse(reader.places[0]!)).toEqual({ position: 2, expectedStartAt: null, phase: "queued" });
     go();
     for (const id of [first, second]) await ended(service(), app, id);
     await reader.ended();
     expect(reader.end?.record).toMatchObject({ id: third, status: "success" });
     expect(reader.end?.record).not.toHaveProperty("position");
-    const named = reader.messages.map(({ event }) => event);
-    expect(named.lastIndexOf("queue")).toBeLessThan(named.indexOf(null));
+    expect(reader.text.lastIndexOf("event: queue")).toBeLessThan(reader.text.indexOf("id: 1"));
   },
 );
 

@@ -40,8 +40,8 @@ verifies(
     expect(seen).toMatchObject({ status: "queued", position: 2, expectedStartAt: expect.any(String) });
     expect((await recordOf(owner, "app", ids[1]!)).position).toBe(2);
     const reader = openEvents(other, "app", ids[1]!);
-    await until("its place", () => reader.messages.length > 0);
-    expect(JSON.parse(reader.data[0]!)).toMatchObject({ position: 2, expectedStartAt: expect.any(String) });
+    await until("its place", () => reader.places.length > 0);
+    expect(JSON.parse(reader.places[0]!)).toMatchObject({ position: 2, expectedStartAt: expect.any(String) });
     writeFileSync(gate, "");
     await reader.ended();
     expect(reader.end?.record).toMatchObject({ id: ids[1], status: "success" });

@@ -18,7 +18,7 @@ import { QueueLimits } from "./queue/limits.tsx";
 
 type Priority = "high" | "normal" | "low";
 const PRIORITIES: readonly Series<Priority>[] = [
-  { name: "high", title: "high priority", colour: "var(--chart-2)" },
+  { name: "high", title: "high priority", colour: "var(--chart-4)" },
   { name: "normal", title: "normal", colour: "var(--chart-1)" },
   { name: "low", title: "low", colour: "var(--chart-3)" },
 ];

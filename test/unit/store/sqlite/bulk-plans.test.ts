@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
+import { uuidBytes } from "../../../../src/kit/ids.ts";
 import { projects } from "../../../../src/store/accounts/memberships.ts";
 import { apps } from "../../../../src/store/apps/apps.ts";
 import { bulkJobs } from "../../../../src/store/runs/bulk-jobs.ts";
@@ -16,7 +17,12 @@ beforeAll(async () => {
   await projects.insert.run(session(), { id: "p-plans", name: "one", createdAt: 1 });
   const app = { projectId: "p-plans", name: "app", createdAt: 1 };
   appNumber = (await apps.insertOrFind.run(session(), app)).number;
-  await bulkJobs.insert.run(session(), { appNumber, id, action: "delete", filter: {}, total: null, now: 1 });
+  // Statements that were prepared before would not be looked at.
+  const row = { id: uuidBytes(id), appNumber, action: "delete", filter: "{}", state: 0, skipped: "{}" };
+  await session()
+    .db.insertInto("bulkJobs")
+    .values({ ...row, createdAt: 1, updatedAt: 1 })
+    .execute();
   await bulkJobs.claim.run(session(), { id, owner: "one", isAlone: true });
 });
 
