@@ -146,8 +146,7 @@ export const batchLines = {
       select count(*) as open, coalesce(sum(case when ${hasEnded(session)} then 1 else 0 end), 0) as over
       from ${openLines(session, query)}
     `.execute(db);
-    const { open, over } = rows[0]!;
-    return { open: Number(open), over: Number(over) };
+    return rows[0]!;
   }),
 
   /** How many of the open lines are running. */
@@ -157,7 +156,7 @@ export const batchLines = {
       select coalesce(sum(case when ${isInState(session, "running", "r")} then 1 else 0 end), 0) as running
       from ${openLines(session, query)}
     `.execute(db);
-    return Number(rows[0]!.running);
+    return rows[0]!.running;
   }),
 
   /** The runs of open lines, of delayed ones too; after a line, by index. */

@@ -232,7 +232,7 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
       const second = await accepted(service(), app, numbers(1), { suffix: "?delay=1h" });
       const gone = ofBatch(service(), app, `/${second}/results?wait=true`, { signal: leaving.signal });
       leaving.abort();
-      await expect(gone).rejects.toThrow();
+      await expect(gone).rejects.toMatchObject({ name: "AbortError" });
       expect(await record(service(), app, second)).toMatchObject({ waiting: 1, status: "running" });
       await ofBatch(service(), app, `/${second}/cancel`, { method: "POST" });
       expect(await endedBatch(service(), app, second)).toMatchObject({ cancelled: 1 });

@@ -154,13 +154,13 @@ describe.each(DATABASE_KINDS)("uploads of batches on %s", (kind) => {
         callAccount(service(), { apps: [app] }),
         callAccount(service(), { apps: [app] }),
       ]);
-      const id = await accepted(service(), app, numbers(1), { token: one!.token });
+      const id = await accepted(service(), app, numbers(1), { token: one.token });
       const seenBy = async (token: string, path = `/${id}`) => await ofBatch(service(), app, path, { token });
-      expect((await seenBy(one!.token)).status).toBe(200);
-      expect((await seenBy(other!.token)).status).toBe(404);
-      expect((await seenBy(other!.token, `/${id}/results`)).status).toBe(404);
-      expect((await seenBy(one!.token, "")).json.items).toHaveLength(1);
-      expect((await seenBy(other!.token, "")).json.items).toEqual([]);
+      expect((await seenBy(one.token)).status).toBe(200);
+      expect((await seenBy(other.token)).status).toBe(404);
+      expect((await seenBy(other.token, `/${id}/results`)).status).toBe(404);
+      expect((await seenBy(one.token, "")).json.items).toHaveLength(1);
+      expect((await seenBy(other.token, "")).json.items).toEqual([]);
       expect((await seenBy(service().service.owner.token)).status).toBe(200);
       const limited = await callAccount(service(), { apps: [app], functions: ["hold"] });
       expect((await upload(service(), app, numbers(1), { token: limited.token })).status).toBe(403);

@@ -49,6 +49,7 @@ test("each operation keeps its group, after which generated clients name their c
   ).toEqual([
     "Apps",
     "Audit",
+    "Batches",
     "Builds",
     "Deploys",
     "Figures",
@@ -59,7 +60,6 @@ test("each operation keeps its group, after which generated clients name their c
     "Projects",
     "Runs",
     "Schedules",
-    "Batches",
     "Secrets",
     "Service accounts",
     "Sign-in",

@@ -111,16 +111,17 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
   test("lines are fed once, and counted once when they have ended, in that order", async () => {
     const batch = await started(["0", "1", "2", "3"]);
     const before = (await store.retention.usage()).bytes;
-    const [a, b] = [queuedRun({ appNumber }), queuedRun({ appNumber })].map((run) => run as Run);
+    const a = queuedRun({ appNumber });
+    const b = queuedRun({ appNumber });
     const lines: FedLine[] = [
-      fedRun(0, a!),
+      fedRun(0, a),
       { line: 1, label: null, end: { state: "failure", errorCode: "bad_request", errorMessage: "Bad." } },
-      fedRun(2, { ...b!, dueAt: NOW + 5 }),
+      fedRun(2, { ...b, dueAt: NOW + 5 }),
     ];
     const feed = { number: batch.number, fed: 0, lines, doneBefore: 3 };
     expect(await store.batchLines.feed(feed)).toBe(true);
     expect(await store.batchLines.feed(feed)).toBe(false);
-    expect(await store.runs.find(a!)).toMatchObject({ state: "queued" });
+    expect(await store.runs.find(a)).toMatchObject({ state: "queued" });
     // The lines are stored as inputs now, and their block stays for the last one.
     expect((await store.retention.usage()).bytes).toBe(before + 4);
     expect(await store.batchLines.openCount(query(batch))).toEqual({ open: 2, over: 1 });
@@ -133,7 +134,7 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     expect(await store.lineBatches.end({ number: batch.number, now: NOW, delivery: null })).toBe(false);
     const late = { ...query(batch), now: NOW + 5 };
     expect(await store.batchLines.openCount(late)).toEqual({ open: 2, over: 0 });
-    for (const run of [b!, a!])
+    for (const run of [b, a])
       await store.claims.endQueued({
         appNumber,
         id: run.id,
@@ -149,7 +150,7 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
       [2, 3],
       [0, 4],
     ]);
-    expect(await store.batchLines.ofRun(a!)).toEqual({ id: batch.id, line: 0 });
+    expect(await store.batchLines.ofRun(a)).toEqual({ id: batch.id, line: 0 });
     expect(await store.lineBatches.end({ number: batch.number, now: NOW, delivery: null })).toBe(true);
     expect(await store.lineBatches.end({ number: batch.number, now: NOW, delivery: null })).toBe(false);
     expect(await find(batch)).toMatchObject({ state: "completed", completedAt: NOW });

@@ -14,6 +14,7 @@ describe("the route of a target", () => {
       functionName: "run",
       isBare: false,
       isModels: false,
+      isBatches: false,
       query: "async=true&a=/x",
     });
     expect(parseRoute("/v4/p-1/app/run")).toMatchObject({ query: "" });
@@ -21,6 +22,19 @@ describe("the route of a target", () => {
     expect(parseRoute("/v4/p-1/app/run/v1/x")).toMatchObject({ isBare: true });
     expect(parseRoute("/v4/p-1/app/run/models?x=1")).toMatchObject({ isBare: true, isModels: true });
     expect(parseRoute("/v4/p-1/app/run/v1/models")).toMatchObject({ isModels: false });
+    expect(parseRoute("/v4/p-1/app/run/batches?tag=a")).toMatchObject({ kind: "call", isBatches: true });
+  });
+
+  test("may be of an app's batches, or of one of them", () => {
+    const id = "0190a000-0000-7000-8000-000000000000";
+    const batches = { kind: "batch", projectId: "p-1", appName: "app" };
+    const list = { ...batches, batchId: null, action: "list", query: "pageSize=2" };
+    expect(parseRoute("/v4/p-1/app/batches?pageSize=2")).toEqual(list);
+    expect(parseRoute(`/v4/p-1/app/batches/${id}`)).toMatchObject({ batchId: id, action: "record" });
+    for (const action of ["results", "cancel", "retry"])
+      expect(parseRoute(`/v4/p-1/app/batches/${id}/${action}`)).toMatchObject({ ...batches, action });
+    for (const path of ["batches/", "batches/x", `batches/${id}/x`, `batches/${id}/results/x`])
+      expect(parseRoute(`/v4/p-1/app/${path}`)).toMatchObject({ kind: "path" });
   });
 
   test("of an app's document is its own", () => {

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { array, assert, constantFrom, nat, property, string } from "fast-check";
 import { expect, test } from "vitest";
 import { BLOCK_LINES, LineBlocks, linesOf } from "../../../../src/runs/batches/line-blocks.ts";
 
@@ -48,9 +48,9 @@ test("blocks end after some lines, or as many as are wanted", () => {
 });
 
 test("how an upload is cut into pieces changes nothing", () => {
-  const line = fc.string({ unit: fc.constantFrom("a", " ", "é", '"', "\u0000"), maxLength: 30 });
-  fc.assert(
-    fc.property(fc.array(line, { maxLength: 40 }), fc.array(fc.nat(200)), (lines, cuts) => {
+  const line = string({ unit: constantFrom("a", " ", "é", '"', "\u0000"), maxLength: 30 });
+  assert(
+    property(array(line, { maxLength: 40 }), array(nat(200)), (lines, cuts) => {
       const whole = Buffer.from(lines.join("\n"));
       const ends = [...cuts.map((at) => Math.min(at, whole.length)), whole.length].toSorted((a, b) => a - b);
       const pieces = ends.map((end, i) => whole.subarray(ends[i - 1] ?? 0, end));
