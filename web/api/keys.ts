@@ -9,8 +9,7 @@ export type { AccountWithToken as KeyWithToken, ListedAccount as Key } from "../
 /** What a key of the role `call` is limited to. */
 export type NewLimits = Required<Pick<AccountRecord, "apps" | "functions" | "origins" | "callsPerMinute">>;
 
-type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description"> &
-  Partial<NewLimits>;
+type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description"> & Partial<NewLimits>;
 
 const base = (projectId: string): string => `/v2/projects/${projectId}/service-accounts`;
 

@@ -64,7 +64,10 @@ export class FairQueue<C extends Waiter> {
 
   /** In the order in which they leave, if no other comes. */
   *values(): Generator<C> {
-    if (this.#isPlain) return yield* this.#latest.calls.values();
+    if (this.#isPlain) {
+      yield* this.#latest.calls.values();
+      return;
+    }
     const turns = [...this.#lines.values()].flatMap(({ calls, turnAt, weight, order }) =>
       Array.from(calls.values(), (call, i) => ({ call, order, at: turnAt + i / weight })),
     );

@@ -74,7 +74,7 @@ export class Waiting<C extends SlotCall> {
       for (const lane of [lanes.callers, lanes.backlog]) {
         let rank = 0;
         for (const place of lane.values())
-          for (const call of place instanceof Group ? place.calls : [place as C]) {
+          for (const call of place instanceof Group ? place.calls : [place]) {
             rank += 1;
             if (calls.has(call)) ranks.set(call, rank);
           }
@@ -123,7 +123,7 @@ export class Waiting<C extends SlotCall> {
       return decision.leaves;
     });
     if (!place) return waitMs;
-    if (!(place instanceof Group) || !batches) return { calls: [place as C], batch: null };
+    if (!(place instanceof Group) || !batches) return { calls: [place], batch: null };
     const { calls, batch, others } = batches.take(place, leaving, moment.now);
     if (place.calls.length > 0) this.#lanes.putBack([place]);
     for (const each of others) this.#replace(each);
