@@ -48,10 +48,8 @@ class PlayedReader implements FeedReader {
   }
 }
 
-/** A run under way that a test plays, and its feed. */
-class PlayedRun {
-  readonly clock = new HandClock();
-  readonly transcript = new LiveTranscript({
+function emptyTranscript(): LiveTranscript {
+  return new LiveTranscript({
     key: { appNumber: 1, id: "run" },
     firstEvent: 1,
     store: {} as Store,
@@ -61,6 +59,12 @@ class PlayedRun {
     maxBytes: 1e6,
     isKept: false,
   });
+}
+
+/** A run under way that a test plays, and its feed. */
+class PlayedRun {
+  readonly clock = new HandClock();
+  readonly transcript = emptyTranscript();
   reads = 0;
   looks = 0;
   isEmpty = false;
@@ -196,7 +200,7 @@ describe("the place in the queue", () => {
     played.tellPlace?.(placed(2));
     await passed();
     expect([first!.text, second!.text]).toEqual(Array(2).fill(queued(3) + queued(2)));
-    await played.ends(played.known({ state: "running" }, played.live));
+    await played.ends({ ...played.known({ state: "running" }, played.live), transcript: emptyTranscript() });
     expect(played.tellPlace).toBeNull();
     const [third] = await played.join(1);
     expect(third!.text).toBe("");
