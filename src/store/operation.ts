@@ -6,6 +6,7 @@ import type { QUEUE_COLUMNS, QUEUE_TABLES } from "./schema/0003-queues.ts";
 import type { CHECKPOINT_TABLES } from "./schema/0004-checkpoints.ts";
 import type { SCHEDULE_TABLES } from "./schema/0005-schedules.ts";
 import type { LINE_BATCH_TABLES } from "./schema/0010-batches.ts";
+import type { OPENAI_BATCH_TABLES } from "./schema/0012-openai-batches.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
@@ -17,7 +18,8 @@ export type Schema = TypesOf<typeof INITIAL_TABLES> &
   TypesOf<typeof QUEUE_TABLES> &
   TypesOf<typeof CHECKPOINT_TABLES> &
   TypesOf<typeof SCHEDULE_TABLES> &
-  TypesOf<typeof LINE_BATCH_TABLES> & {
+  TypesOf<typeof LINE_BATCH_TABLES> &
+  TypesOf<typeof OPENAI_BATCH_TABLES> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };
     memberships: { role: MemberRole };

@@ -3,6 +3,7 @@ import { appStorage } from "./apps/app-storage.ts";
 import { appOwners } from "./nodes/app-owners.ts";
 import { apps } from "./apps/apps.ts";
 import { auditEntries } from "./accounts/audit.ts";
+import { batchFiles, openaiBatches } from "./batches/openai-batches.ts";
 import { batchLines } from "./batches/batch-lines.ts";
 import { buildLines, builds } from "./apps/builds.ts";
 import { changes } from "./nodes/changes.ts";
@@ -38,6 +39,7 @@ const OPERATIONS = {
   appStorage,
   apps,
   auditEntries,
+  batchFiles,
   batchLines,
   buildLines,
   builds,
@@ -57,6 +59,7 @@ const OPERATIONS = {
   memberships,
   meta,
   nodes,
+  openaiBatches,
   payloads,
   people,
   projects,

@@ -6,6 +6,7 @@ import { QUEUE_COLUMNS, QUEUE_TABLES, queues } from "./0003-queues.ts";
 import { CHECKPOINT_TABLES, checkpoints } from "./0004-checkpoints.ts";
 import { SCHEDULE_TABLES, schedules } from "./0005-schedules.ts";
 import { LINE_BATCH_TABLES, lineBatches } from "./0010-batches.ts";
+import { OPENAI_BATCH_TABLES, openaiBatches } from "./0012-openai-batches.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -22,6 +23,7 @@ export const MIGRATIONS: Migrations = {
   "0004-checkpoints": checkpoints,
   "0005-schedules": schedules,
   "0010-batches": lineBatches,
+  "0012-openai-batches": openaiBatches,
 };
 
 /** The names of all migrations of this release, in order. */
@@ -36,6 +38,7 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   CHECKPOINT_TABLES,
   SCHEDULE_TABLES,
   LINE_BATCH_TABLES,
+  OPENAI_BATCH_TABLES,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ].flatMap(objectsOf);
 

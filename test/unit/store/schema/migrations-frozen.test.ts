@@ -24,6 +24,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0004-checkpoints.ts": "308d0d075e889d47",
   "0005-schedules.ts": "e127f4ff95b21534",
   "0010-batches.ts": "b49f8a70ec4cd72c",
+  "0012-openai-batches.ts": "b9de344be17b8bd3",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */
