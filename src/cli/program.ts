@@ -31,6 +31,8 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
     ["builds", "list and cancel builds, and read their logs", () => import("./client/builds.ts")],
   ],
   "Runs and data": [
+    ["map", "call a function with each line of a file", () => import("./client/batches/map.ts")],
+    ["batches", "list, show, cancel and retry batches of calls", () => import("./client/batches/batches.ts")],
     ["schedules", "list, create, pause, run and delete schedules", () => import("./client/schedules.ts")],
     ["runs", "list, show, follow and cancel runs", () => import("./client/runs.ts")],
     ["logs", "show what an app printed", () => import("./client/logs.ts")],
