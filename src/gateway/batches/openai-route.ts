@@ -128,7 +128,7 @@ export class OpenAiBatches {
 
   async #content(call: OpenAiCall, text: string): Promise<void> {
     const { exchange, live, token, use } = call;
-    const { authenticator, closing } = this.#parts;
+    const { authenticator, closing, log } = this.#parts;
     const name = readFileId(text);
     const gone = new AbortController();
     const signal = AbortSignal.any([gone.signal, closing]);
@@ -143,7 +143,13 @@ export class OpenAiBatches {
     exchange.goneListener = { onGone: () => gone.abort() };
     authenticator.hold(call, use, token, () => exchange.drop());
     exchange.open(200, [...BYTES], null);
-    await pipeline(Readable.from(whole(), { objectMode: false }), exchange.response).catch(() => undefined);
+    await pipeline(Readable.from(whole(), { objectMode: false }), exchange.response).catch(
+      (error: unknown) => {
+        // Otherwise the reader has left.
+        if (error instanceof AppError)
+          log.warn({ err: error, requestId: exchange.id }, "a file of a batch broke off");
+      },
+    );
     gone.abort();
   }
 
