@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from millrace_client import (
         AppFailed,
+        Batch,
+        Batches,
+        BatchResult,
         Busy,
         Cancelled,
         ConnectionLost,
@@ -41,6 +44,9 @@ __all__ = [
     "END",
     "SKIP",
     "AppFailed",
+    "Batch",
+    "BatchResult",
+    "Batches",
     "Busy",
     "Cancelled",
     "ConnectionLost",

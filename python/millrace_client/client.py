@@ -6,17 +6,16 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
-from typing import Any, Union, cast
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
+from .batches import Batches, map_over
 from .errors import Cancelled, MillraceError, lost
 from .run import LONG_WAIT_SECONDS, Answer, Run, RunResult, Stream, answer_of
+from .terms import Span, queue_query
 from .transport import GRACE_SECONDS, Body, Response, Transport, refusal_in
-
-Span = Union[str, float, timedelta]
-"""A duration: seconds, a text such as `90s` or `1h30m`, or a timedelta."""
 
 _KEPT = "%/?:@!$&'()*+,;=~"  # What a path and its query may contain; anything else is quoted.
 
@@ -35,6 +34,7 @@ class Millrace(Transport):
     ) -> None:
         super().__init__(url, project, token, backoff_seconds)
         self._head_seconds = head_seconds
+        self.batches = Batches(self)
 
     def run(
         self, app: str, args: Mapping[str, Any] | None = None, *, timeout: float = math.inf, **options: Any
@@ -65,18 +65,51 @@ class Millrace(Transport):
         **options: Any,
     ) -> Run:
         """Runs a function in the background: when this returns, the service has stored the run on disk."""
-        asked = {
-            "priority": priority,
-            "delay": delay,
-            "ttl": ttl,
-            "timeout": timeout,
-            "max_attempts": max_attempts,
-            "concurrency_key": concurrency_key,
-        }
-        query = [("async", "true")]
-        query += [(name, _asked(value)) for name, value in asked.items() if value is not None]
-        query += [("tag", tag) for tag in tags]
+        asked = queue_query(
+            priority=priority,
+            delay=delay,
+            ttl=ttl,
+            timeout=timeout,
+            max_attempts=max_attempts,
+            concurrency_key=concurrency_key,
+            tags=tags,
+        )
+        query = [("async", "true"), *asked]
         return cast(Run, self._call(app, args, {}, GRACE_SECONDS, query=query, **options))
+
+    def spawn(self, app: str, args: Mapping[str, Any] | None = None, **options: Any) -> Run:
+        """The same as `run_async`, by the name that other services have for it: the run's `get` gives the value."""
+        return self.run_async(app, args, **options)
+
+    def map(
+        self,
+        app: str,
+        inputs: Iterable[Mapping[str, Any]],
+        *,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        **options: Any,
+    ) -> Generator[Any, None, None]:
+        """Calls a function once for each input, as one batch, and yields what it returned, in the order of the inputs
+        or as the calls end. The calls begin when all inputs have been sent. One that fails raises its error, or its
+        error is yielded in its place. Leaving the loop cancels the calls that have not ended."""
+        return map_over(self, app, inputs, ordered=ordered, return_exceptions=return_exceptions, **options)
+
+    def starmap(
+        self, app: str, parameters: Sequence[str], rows: Iterable[Sequence[Any]], **options: Any
+    ) -> Generator[Any, None, None]:
+        """The same for rows of values, each for the parameter at its place."""
+        named = _Rows(parameters, rows)
+        # Rows of a generator cannot be read twice.
+        return self.map(app, iter(named) if iter(rows) is rows else named, **options)
+
+    def for_each(
+        self, app: str, inputs: Iterable[Mapping[str, Any]], *, ignore_exceptions: bool = False, **options: Any
+    ) -> None:
+        """Calls a function once for each input, and waits until all calls have ended. Raises the error of the first
+        that fails, unless errors are to be ignored."""
+        for _ in self.map(app, inputs, ordered=False, return_exceptions=ignore_exceptions, **options):
+            pass
 
     def stream(
         self,
@@ -164,8 +197,14 @@ class Millrace(Transport):
         return self._retrying(retries, send)
 
 
-def _asked(value: Span | datetime) -> str:
-    """What an async call asks of the queue, as its query says it."""
-    if isinstance(value, timedelta):
-        return f"{value.total_seconds():.3f}"
-    return value.astimezone(timezone.utc).isoformat() if isinstance(value, datetime) else str(value)
+class _Rows(Iterable[Mapping[str, Any]]):
+    """Rows as arguments. They can be read again if the rows can."""
+
+    def __init__(self, parameters: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        self._parameters, self._rows = parameters, rows
+
+    def __iter__(self) -> Generator[Mapping[str, Any], None, None]:
+        for row in self._rows:
+            if len(row) != len(self._parameters):
+                raise TypeError(f"A row has {len(row)} values for {len(self._parameters)} parameters.")
+            yield dict(zip(self._parameters, row))

@@ -17,10 +17,9 @@ class Message(NamedTuple):
     data: str
 
 
-def messages_of(response: Response, idle_seconds: float = GRACE_SECONDS) -> Generator[Message, None, None]:
-    """Each message of one connection; returns only at its proper end, and raises `ConnectionLost` at any other."""
+def lines_of(response: Response, idle_seconds: float) -> Generator[bytes, None, None]:
+    """Each whole line of one connection; returns only at its proper end, and raises `ConnectionLost` at any other."""
     rest = b""
-    fields: dict[str, str] = {}
     while True:
         try:
             if not rest and response.fp:
@@ -33,17 +32,23 @@ def messages_of(response: Response, idle_seconds: float = GRACE_SECONDS) -> Gene
                 raise lost("The connection broke.", response.getheader("x-request-id"))
             return
         *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            name, _, value = line.decode("utf-8", "replace").rstrip("\r").partition(":")
-            value = value[1:] if value.startswith(" ") else value
-            if name == "data" and "data" in fields:
-                fields["data"] += "\n" + value
-            elif name:
-                fields[name] = value
-            elif line.strip(b"\r") == b"":
-                if "data" in fields:
-                    yield Message(fields.get("id"), fields.get("event") or None, fields["data"])
-                fields = {}
+        yield from lines
+
+
+def messages_of(response: Response, idle_seconds: float = GRACE_SECONDS) -> Generator[Message, None, None]:
+    """The same for messages."""
+    fields: dict[str, str] = {}
+    for line in lines_of(response, idle_seconds):
+        name, _, value = line.decode("utf-8", "replace").rstrip("\r").partition(":")
+        value = value[1:] if value.startswith(" ") else value
+        if name == "data" and "data" in fields:
+            fields["data"] += "\n" + value
+        elif name:
+            fields[name] = value
+        elif line.strip(b"\r") == b"":
+            if "data" in fields:
+                yield Message(fields.get("id"), fields.get("event") or None, fields["data"])
+            fields = {}
 
 
 def is_events(response: Response) -> bool:

@@ -54,8 +54,12 @@ class Run:
             if time.monotonic() - asked < 1:  # A proxy keeps `Prefer` from the service.
                 self._client._pause(1)
 
+    def get(self, timeout: float = math.inf) -> Any:
+        """Waits like `wait`, and gives the value alone."""
+        return self.wait(timeout).result
+
     def result(self) -> RunResult | None:
-        """The same without waiting; None while the run is not over."""
+        """The same as `wait` without waiting; None while the run is not over."""
         return self._ask(0)
 
     def record(self) -> dict[str, Any]:

@@ -60,7 +60,10 @@ class Transport:
         try:
             connection.connect()
             connection.sock.settimeout(timeout)
-            connection.request(method, f"{self._base}/{path}", body, sent)
+            try:
+                connection.request(method, f"{self._base}/{path}", body, sent)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # The service may have refused the request before it had read all of it.
             sock, response = connection.sock, cast(Response, connection.getresponse())
             sock.close()  # The response holds it open until it is closed itself.
             response.sock = sock
@@ -72,6 +75,9 @@ class Transport:
         except BROKEN as error:
             connection.close()
             raise lost(f"The connection broke: {error!r}") from error
+        except BaseException:  # The body could not be read.
+            connection.close()
+            raise
 
     def _pause(self, tries: int, error: MillraceError | None = None) -> None:
         limit = min(self._backoff_seconds * 2 ** (tries - 1), _MAX_BACKOFF_SECONDS)

@@ -41,6 +41,11 @@ export class Output {
     process.stderr.write(`${paint("dim", pastable(printable(text), this.#flags), process.stderr)}\n`);
   }
 
+  /** Says on stderr how to go on after an interruption, also to a program. */
+  tell(text: string): void {
+    process.stderr.write(`${pastable(printable(text), this.#flags)}\n`);
+  }
+
   warn(text: string): void {
     if (!this.isJson)
       process.stderr.write(`${paint("yellow", "warning:", process.stderr)} ${printable(text)}\n`);

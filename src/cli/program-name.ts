@@ -24,7 +24,7 @@ type SiteOptions = { readonly url?: unknown; readonly project?: unknown; readonl
 
 /** Commands in a hint that take these options, with their subcommand. */
 const ASKING =
-  /\bmillrace (?:call|deploy|logs|restart|run|whoami|(?:hardware|nodes|projects)(?: (?:create|drain|gpus|list|use)\b)?|(?:apps|builds|containers|files|members|runs|secrets|service-accounts|webhook) [a-z]+)\b/g;
+  /\bmillrace (?:call|deploy|logs|map|restart|run|whoami|(?:hardware|nodes|projects)(?: (?:create|drain|gpus|list|use)\b)?|(?:apps|batches|builds|containers|files|members|runs|secrets|service-accounts|webhook) [a-z]+)\b/g;
 /** Those that take the data directory alone. */
 const OPERATING = /\bmillrace (?:doctor|reset-password|storage)\b/g;
 

@@ -32,6 +32,8 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
   ],
   "Runs and data": [
     ["queue", "show, pause, resume or drain an app's queue of async runs", () => import("./client/queue.ts")],
+    ["map", "call a function with each line of a file", () => import("./client/batches/map.ts")],
+    ["batches", "list, show, cancel and retry batches of calls", () => import("./client/batches/batches.ts")],
     ["schedules", "list, create, pause, run and delete schedules", () => import("./client/schedules.ts")],
     ["runs", "list, show, follow, cancel, retry and delete runs", () => import("./client/runs.ts")],
     ["logs", "show what an app printed", () => import("./client/logs.ts")],

@@ -29,10 +29,15 @@ export class Progress {
 
   /** Shows how many of so many bytes are done. */
   bar(doneBytes: number, ofBytes: number): void {
-    const share = ofBytes === 0 ? 1 : Math.min(1, doneBytes / ofBytes);
+    this.share(ofBytes === 0 ? 1 : doneBytes / ofBytes, `${bytes(doneBytes)} of ${bytes(ofBytes)}`);
+  }
+
+  /** Shows which share of the work is done, from 0 to 1, and says more about it. */
+  share(done: number, text: string): void {
+    const share = Math.min(1, done);
     const full = Math.round(share * BAR_CELLS);
     const cells = "█".repeat(full) + "░".repeat(BAR_CELLS - full);
-    this.set(`${cells} ${Math.floor(share * 100)}%  ${bytes(doneBytes)} of ${bytes(ofBytes)}`);
+    this.set(`${cells} ${Math.floor(share * 100)}%  ${text}`);
   }
 
   end(): void {

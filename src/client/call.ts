@@ -58,7 +58,7 @@ export function prepareCall(
   const query = new URLSearchParams();
   if (mode.queue) {
     query.set("async", "true");
-    for (const [name, value] of askedOf(mode.queue)) query.append(name, value);
+    for (const [name, value] of queueQuery(mode.queue)) query.append(name, value);
   }
   if (hook) query.set("webhookEndpoint", hook.url);
   const path = encodeURIComponent(name) + (query.size === 0 ? "" : `?${query.toString()}`);
@@ -100,7 +100,8 @@ export function prepareCall(
     });
 }
 
-function askedOf({
+/** What is asked of the queue, as a query says it. */
+export function queueQuery({
   priority,
   delay,
   ttl,
@@ -119,8 +120,8 @@ function askedOf({
   ];
 }
 
-/** `crypto.randomUUID` exists only on pages loaded by https. */
-function newKey(): string {
+/** A new idempotency key. `crypto.randomUUID` exists only on pages loaded by https. */
+export function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return `key-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

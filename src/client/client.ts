@@ -1,9 +1,15 @@
+import { Batches } from "./batches.ts";
+import type { Source } from "./batch-upload.ts";
 import { type Arguments, type CallOptions, prepareCall, type QueueOptions } from "./call.ts";
 import { MillraceError } from "./errors.ts";
+import { argumentsOf, type EachOptions, mapOver, type MapOptions } from "./map.ts";
 import { LONG_WAIT_SECONDS, patient, Run, type WaitOptions } from "./run.ts";
 import { type ReadOptions, RunStream } from "./stream.ts";
 import { refusalIn, type RunResult, Transport, type TransportOptions } from "./transport.ts";
 
+export { Batch, Batches } from "./batches.ts";
+export type { BatchLine, BatchOptions, BatchRecord, BatchResult, ResultOptions, Source } from "./batches.ts";
+export type { EachOptions, MapOptions } from "./map.ts";
 export type { RunResult } from "./transport.ts";
 export type { Arguments, CallOptions, QueueOptions } from "./call.ts";
 export {
@@ -28,10 +34,13 @@ export type { Delivery, ReceivedWebhook } from "./webhook.ts";
 
 /** The apps of one project of a Millrace service. */
 export class Millrace {
+  /** Batches of lines of these apps. */
+  readonly batches: Batches;
   readonly #transport: Transport;
 
   constructor(options: TransportOptions) {
     this.#transport = new Transport(options);
+    this.batches = new Batches(this.#transport);
   }
 
   /** One app, whether or not it exists. */
@@ -60,6 +69,35 @@ export class Millrace {
   /** Calls a function and yields its chunks as they come. Nothing is sent before the stream is read. */
   stream(app: string, args: Arguments = {}, options: CallOptions & ReadOptions = {}): RunStream {
     return this.app(app).stream(args, options);
+  }
+
+  /** Has a function run in the background; the run's `get` gives what it returns. */
+  async spawn<T = unknown>(
+    app: string,
+    args: Arguments = {},
+    options: CallOptions & QueueOptions = {},
+  ): Promise<Run<T>> {
+    return await this.app(app).spawn<T>(args, options);
+  }
+
+  /** Calls a function once for each input, and yields what it returned. Nothing is sent before the loop begins. */
+  map<T = unknown>(app: string, inputs: Source<Arguments>, options: MapOptions = {}) {
+    return this.app(app).map<T>(inputs, options);
+  }
+
+  /** The same for rows of values, each for the parameter at its place. */
+  starmap<T = unknown>(
+    app: string,
+    parameters: readonly string[],
+    rows: Source<readonly unknown[]>,
+    options: MapOptions = {},
+  ) {
+    return this.app(app).starmap<T>(parameters, rows, options);
+  }
+
+  /** Calls a function once for each input, and waits until all calls have ended. */
+  async forEach(app: string, inputs: Source<Arguments>, options: EachOptions = {}): Promise<void> {
+    await this.app(app).forEach(inputs, options);
   }
 
   /** Calls a path of an app that is a server. */
@@ -123,6 +161,35 @@ export class App {
     const answer = await perform(() => patient(0, signal), signal);
     if (answer.kind !== "run") throw new Error("the service did not answer an async call with 202");
     return this.find<T>(answer.runId);
+  }
+
+  /** The same as `runAsync`, by the name that other services have for it. */
+  async spawn<T = unknown>(args: Arguments = {}, options: CallOptions & QueueOptions = {}): Promise<Run<T>> {
+    return await this.runAsync<T>(args, options);
+  }
+
+  /**
+   * Calls a function once for each input, as one batch, and yields what it returned. The calls begin when all inputs have
+   * been sent. One that fails throws its error; leaving the loop cancels those that have not ended.
+   */
+  map<T = unknown>(inputs: Source<Arguments>, options: MapOptions = {}): AsyncGenerator<T, void, void> {
+    return mapOver<T>(this.#transport, this.name, inputs, options);
+  }
+
+  /** The same for rows of values, each for the parameter at its place. */
+  starmap<T = unknown>(
+    parameters: readonly string[],
+    rows: Source<readonly unknown[]>,
+    options: MapOptions = {},
+  ): AsyncGenerator<T, void, void> {
+    return this.map<T>(argumentsOf(parameters, rows), options);
+  }
+
+  /** Calls a function once for each input, and waits until all calls have ended. */
+  async forEach(inputs: Source<Arguments>, options: EachOptions = {}): Promise<void> {
+    const { ignoreExceptions: returnExceptions = false, ...rest } = options;
+    const results = this.map(inputs, { ...rest, ordered: false, returnExceptions });
+    while (!(await results.next()).done);
   }
 
   /** Calls a function and yields its chunks as they come. Nothing is sent before the stream is read. */

@@ -102,7 +102,12 @@ export class Run<T = unknown> {
     }
   }
 
-  /** The same without waiting; null while the run is in progress. */
+  /** Waits like `wait`, and gives the value alone. */
+  async get(options: WaitOptions = {}): Promise<T> {
+    return (await this.wait(options)).result;
+  }
+
+  /** The same as `wait` without waiting; null while the run is in progress. */
   async result(options: Pick<WaitOptions, "signal"> = {}): Promise<RunResult<T> | null> {
     return await this.#ask(0, options.signal);
   }

@@ -75,13 +75,17 @@ export class Transport {
 
   /** Cancels a run; false if it has already ended. */
   async cancel(app: string, runId: string): Promise<boolean> {
+    return await this.cancelAt(app, `runs/${encodeURIComponent(runId)}/cancel`, "run_finished");
+  }
+
+  /** Cancels what a path names; false if it has already ended, which the service says with that code. */
+  async cancelAt(app: string, path: string, endedCode: string): Promise<boolean> {
     const signal = AbortSignal.timeout(CANCEL_MS);
-    const path = `runs/${encodeURIComponent(runId)}/cancel`;
     try {
       await jsonOf(await this.send(app, path, { method: "POST", signal }));
       return true;
     } catch (error) {
-      if (error instanceof MillraceError && error.code === "run_finished") return false;
+      if (error instanceof MillraceError && error.code === endedCode) return false;
       throw error;
     }
   }

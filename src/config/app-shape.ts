@@ -1,3 +1,4 @@
+import { BATCHES_KEYS } from "./keys/batches.ts";
 import { ANY_FUNCTION, BATCHING_KEYS } from "./keys/batching.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
@@ -34,6 +35,7 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
   SCALING_KEYS,
   LIMITS_KEYS,
   BATCHING_KEYS,
+  BATCHES_KEYS,
   RETRY_KEYS,
   QUEUE_KEYS,
   SCHEDULE_KEYS,

@@ -9,6 +9,7 @@ import { type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
 import { fairnessOf } from "./fairness.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { RunStarter } from "./start-run.ts";
+import type { OpenAiBatches } from "./batches/openai-route.ts";
 import { type BatchUploads, isLines } from "./batches/upload-route.ts";
 
 type CallParts = AppParts & {
@@ -16,6 +17,7 @@ type CallParts = AppParts & {
   readonly bodyRoom: BodyRoom;
   readonly proxy: ProxyHandler;
   readonly uploads: BatchUploads;
+  readonly openAi: OpenAiBatches;
 };
 
 type CallRequest = AppRequest<CallRoute>;
@@ -33,7 +35,8 @@ export class CallHandler {
   handle(call: CallRequest): void | Promise<void> {
     const { catalog, authenticator, proxy } = this.#parts;
     const live = catalog.find(call.route.projectId, call.route.appName);
-    if (live?.version.config.customRuntime) return proxy.handle(call, live);
+    if (live?.version.config.customRuntime)
+      return isOpenAiOfServer(call, live) ? this.#batchOfServer(call, live) : proxy.handle(call, live);
     if (live?.version.config.deployment.disableAuth) {
       if (call.head.authorization === null) return this.#admit(call, live, null);
       return this.#recognize(call).then((token) => this.#admit(call, live, token));
@@ -63,8 +66,11 @@ export class CallHandler {
     catalog.requireFunction(live, route.functionName);
     const { method } = exchange.request;
     if (method === "GET" && route.isModels) return this.#listModels(call, live);
+    if (route.isBatches && method === "POST" && isLines(head.contentType))
+      return this.#parts.uploads.handle(call, live, token);
+    if (route.openAi && live.version.config.batches?.openai)
+      return this.#parts.openAi.handle(call, live, token);
     if (method !== "POST") throw wrongMethod(route);
-    if (route.isBatches && isLines(head.contentType)) return this.#parts.uploads.handle(call, live, token);
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
     const query = readQuery(route.query);
@@ -77,6 +83,11 @@ export class CallHandler {
       else exchange.attempt(() => this.#confirm(checked, body));
     });
     return undefined;
+  }
+
+  async #batchOfServer(call: CallRequest, live: LiveApp): Promise<void> {
+    const token = await this.#parts.authenticator.admit(call, "server");
+    await this.#parts.openAi.handle(call, live, token);
   }
 
   /** Starts a replica if the app has never run, to know whether it has the function. */
@@ -107,6 +118,11 @@ export class CallHandler {
       return checkJsonOffThread(body).then(({ fault, names }) => conclude(fault, names));
     return conclude(body.length === 0 ? null : checkJson(body), null);
   }
+}
+
+/** Whether a request to a server app is for the Batch API that it has from the service. */
+function isOpenAiOfServer({ route }: CallRequest, { version }: LiveApp): boolean {
+  return route.openAi !== null && route.functionName === "v1" && (version.config.batches?.openai ?? false);
 }
 
 /** The list of models that OpenAI's clients request before a call: one model, named like the app. */

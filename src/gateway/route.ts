@@ -15,6 +15,8 @@ export type CallRoute = AppRoute & {
   readonly isModels: boolean;
   /** The sub-path is `batches`, where JSON Lines are uploaded. */
   readonly isBatches: boolean;
+  /** The sub-path is one of OpenAI's Batch API. */
+  readonly openAi: OpenAiRoute | null;
   /** Without the question mark; empty when there is none. */
   readonly query: string;
 };
@@ -33,6 +35,13 @@ export type BatchRoute = AppRoute & {
   readonly batchId: string | null;
   readonly action: BatchAction;
   readonly query: string;
+};
+
+/** An address of OpenAI's Batch API below a function: files or batches, one of them, or something to do with it. */
+type OpenAiRoute = {
+  readonly what: "files" | "batches";
+  readonly id: string | null;
+  readonly action: "content" | "cancel" | null;
 };
 
 const BATCH_ACTIONS = ["results", "cancel", "retry"] as const;
@@ -83,7 +92,24 @@ function parseBelow(app: AppRoute, [name = "", ...rest]: readonly string[], quer
   if (!FUNCTION_NAME.test(name) || !rest.every((segment) => SUB_PATH.test(segment))) return other;
   const isModels = rest.length === 1 && rest[0] === "models";
   const isBatches = rest.length === 1 && rest[0] === "batches";
-  return { kind: "call", ...app, functionName: name, isBare: rest.length > 0, isModels, isBatches, query };
+  const openAi = parseOpenAi(rest);
+  return {
+    kind: "call",
+    ...app,
+    functionName: name,
+    isBare: rest.length > 0,
+    isModels,
+    isBatches,
+    openAi,
+    query,
+  };
+}
+
+function parseOpenAi(rest: readonly string[]): OpenAiRoute | null {
+  const [what, id = null, action = null, ...more] = rest[0] === "v1" ? rest.slice(1) : rest;
+  if ((what !== "files" && what !== "batches") || more.length > 0) return null;
+  if (action === null) return { what, id, action };
+  return action === (what === "files" ? "content" : "cancel") ? { what, id, action } : null;
 }
 
 function parseBatches(app: AppRoute, rest: readonly string[], query: string): BatchRoute | null {

@@ -16,6 +16,7 @@ import { type Connection, Connections } from "./connection.ts";
 import { closeJsonChecker } from "./json/off-thread.ts";
 import { BodyRoom, bodyRoomBytes } from "./body.ts";
 import { BatchHandler, type BatchParts } from "./batches/batch-route.ts";
+import { OpenAiBatches } from "./batches/openai-route.ts";
 import { BatchUploads, isLines } from "./batches/upload-route.ts";
 import { CallHandler } from "./call-route.ts";
 import { Cors } from "./cors.ts";
@@ -115,7 +116,9 @@ export class Gateway {
     this.#proxy = new ProxyHandler(parts);
     this.#sockets = new SocketHandler(parts);
     const uploads = new BatchUploads(parts);
-    this.#calls = new CallHandler({ ...parts, starter: new RunStarter(parts), proxy: this.#proxy, uploads });
+    const openAi = new OpenAiBatches({ ...parts, closing: this.#closing.signal });
+    const starter = new RunStarter(parts);
+    this.#calls = new CallHandler({ ...parts, starter, proxy: this.#proxy, uploads, openAi });
     const { others = null, clock } = options;
     this.#forwarding = others && new Forwarding({ ...others, clock });
     const closing = this.#closing.signal;

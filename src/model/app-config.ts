@@ -11,6 +11,8 @@ export type AppConfig = {
   /** By function; absent if the app has none, and from versions of before the table. */
   readonly batching?: Readonly<Record<string, BatchingConfig>>;
   /** Absent if the app has no such table, and from versions of before it. */
+  readonly batches?: BatchesConfig;
+  /** Absent if the app has no such table, and from versions of before it. */
   readonly retry?: RetryConfig;
   /** Absent if the app has no such table, and from versions of before it. */
   readonly queue?: QueueConfig;
@@ -20,6 +22,12 @@ export type AppConfig = {
   readonly customRuntime: CustomRuntimeConfig | null;
   /** The image that was built for this version, for clusters; it is in no configuration file. */
   readonly built?: BuiltImage;
+};
+
+/** What batches of an app's calls have besides their own API. */
+export type BatchesConfig = {
+  /** OpenAI's Batch API. */
+  readonly openai: boolean;
 };
 
 /** An image that a build has pushed. */

@@ -172,6 +172,8 @@ export class Sweeper {
     const before = now - recordRetentionMs;
     await step((limit) => retention.removeRuns({ cutoff: before, limit }));
     await step((limit) => store.lineBatches.remove({ cutoff: before, limit }));
+    await step((limit) => store.openaiBatches.expire({ now, limit }));
+    await step((limit) => store.batchFiles.expire({ now, limit }));
     await step((limit) => retention.removeKeys({ before: now - KEY_MS, limit }));
     await step((limit) => retention.removeDeliveries({ before, limit }));
     await step((limit) => logs.expire({ before, limit }));

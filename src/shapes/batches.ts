@@ -4,7 +4,7 @@ import { LINE_BATCH_STATES, type LineBatch, rateAfter } from "../model/line-batc
 import { pagesOf, TIMESTAMP, timestamp } from "./common.ts";
 
 /** A batch of lines, as both APIs show it. */
-const BATCH = z.object({
+export const BATCH = z.object({
   id: z.uuid(),
   projectId: z.string(),
   /** The app's id. */

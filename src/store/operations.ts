@@ -3,6 +3,7 @@ import { appStorage } from "./apps/app-storage.ts";
 import { appOwners } from "./nodes/app-owners.ts";
 import { apps } from "./apps/apps.ts";
 import { auditEntries } from "./accounts/audit.ts";
+import { batchFiles, openaiBatches } from "./batches/openai-batches.ts";
 import { batchLines } from "./batches/batch-lines.ts";
 import { buildLines, builds } from "./apps/builds.ts";
 import { bulkJobs } from "./runs/bulk-jobs.ts";
@@ -42,6 +43,7 @@ const OPERATIONS = {
   appStorage,
   apps,
   auditEntries,
+  batchFiles,
   batchLines,
   buildLines,
   builds,
@@ -63,6 +65,7 @@ const OPERATIONS = {
   memberships,
   meta,
   nodes,
+  openaiBatches,
   payloads,
   people,
   projects,

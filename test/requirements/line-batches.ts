@@ -34,6 +34,13 @@ export const LINE_BATCHES = {
     "batches.cancel": "Cancelling a batch ends all of its lines, each with its result.",
     "batches.retry": "The lines that failed can run again, as a new batch.",
   }),
+  ...section("docs/batches.md: OpenAI's Batch API", {
+    "openai-batches.run": "OpenAI's client runs a batch from its file to its results.",
+    "openai-batches.server": "A batch of a server app sends each line to the server's own path.",
+    "openai-batches.files": "OpenAI's client uploads, lists, reads and deletes files.",
+    "openai-batches.invalid": "A file with a faulty line fails as a whole, and the batch says why.",
+    "openai-batches.cancel": "OpenAI's client cancels and lists batches.",
+  }),
   ...section("docs/batches.md: The end", {
     "batches.webhook": "One webhook tells the end of a batch.",
     "batches.kept": "Nothing of a batch is removed until it has ended, whatever the caps of storage.",

@@ -14,6 +14,8 @@ export const TOOLS = {
     "cli.data-dir":
       "`--data-dir` names the service that runs on a data directory, and no setting overrides it.",
     "cli.call.functions": "`millrace call` of a function that is not there lists those that are.",
+    "cli.map": "`millrace map` calls a function with each line of stdin, and prints each result.",
+    "cli.map.resume": "`millrace map` can be continued after Ctrl-C, while it sends and while the lines run.",
     "cli.runs.project": "`millrace runs list` without an app lists the runs of all apps of the project.",
     "cli.runs": "`millrace runs` lists, shows, cancels and follows runs.",
     "cli.logs": "`millrace logs` shows, searches and follows an app's lines.",
@@ -69,6 +71,14 @@ export const TOOLS = {
     "client.typescript": "The TypeScript client runs, submits, streams and cancels.",
     "client.python": "The Python client has the same verbs.",
     "client.server": "Both clients call a server's paths, and tell its answers from refusals by the service.",
+    "client.map":
+      "map and starmap call a function once for each input, and yield the results in their order or as they end.",
+    "client.map.errors":
+      "A call that fails ends a map, or its error takes the place of its result; leaving a map cancels the rest.",
+    "client.map.large": "A map of more inputs than fit into memory sends and receives them as streams.",
+    "client.map.broken": "A map gives each result once, however often connections break.",
+    "client.batches": "Both clients create, read, cancel and retry batches.",
+    "client.spawn": "spawn starts a run, whose get gives what it returns.",
     "client.reattach": "A stream that is cut is taken up again without loss or repetition.",
     "client.truncated":
       "Both clients raise an error if the rest of a stream is not stored, and if a connection ends without `end`.",

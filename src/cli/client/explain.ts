@@ -43,6 +43,7 @@ const HINTS: Readonly<Record<string, (site: Site, app: string, runId?: string) =
   forbidden: () => "millrace whoami shows whose token it is",
   app_not_found: () => "millrace apps list shows the apps; millrace deploy creates one",
   run_not_found: (_, app) => `millrace runs list ${app}`,
+  batch_not_found: (_, app) => `millrace batches list ${app}`,
   build_not_found: (_, app) => `millrace builds list ${app}`,
   app_error: logsOf,
   result_not_json: logsOf,

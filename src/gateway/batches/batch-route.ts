@@ -106,7 +106,7 @@ export class BatchHandler {
 
   async #results(request: BatchRequest, batch: LineBatch): Promise<void> {
     const { exchange, route, token } = request;
-    const { authenticator, closing, batchFeeder: feeder } = this.#parts;
+    const { authenticator, closing, batchFeeder: feeder, log } = this.#parts;
     const query = readResultQuery(route.query);
     const gone = new AbortController();
     exchange.goneListener = { onGone: () => gone.abort() };
@@ -119,7 +119,12 @@ export class BatchHandler {
       yield* lines;
       if (closing.aborted) throw new AppError("draining");
     };
-    await pipeline(Readable.from(whole(), { objectMode: false }), exchange.response).catch(() => undefined);
+    const source = Readable.from(whole(), { objectMode: false });
+    await pipeline(source, exchange.response).catch((error: unknown) => {
+      // Otherwise the reader has left.
+      if (error instanceof AppError)
+        log.warn({ err: error, batch: batch.id }, "results of a batch broke off");
+    });
     gone.abort();
   }
 

@@ -183,7 +183,7 @@ function checkHead({ contentEncoding, contentLength }: RequestHead): void {
 }
 
 /** Reads a body as long as it keeps coming. */
-class SilenceWatch {
+export class SilenceWatch {
   readonly #timer: { cancel(): void };
   /** Ends the wait for the next piece; null while there is none. */
   #reject: ((error: AppError) => void) | null = null;
@@ -191,7 +191,10 @@ class SilenceWatch {
   /** Since the last piece. */
   #quietLooks = 0;
 
-  constructor({ steadyClock: clock, bodyTimeoutMs }: UploadRouteParts) {
+  constructor({
+    steadyClock: clock,
+    bodyTimeoutMs,
+  }: Pick<UploadRouteParts, "steadyClock" | "bodyTimeoutMs">) {
     // Looks are counted, not time: what has arrived while the service was busy counts.
     this.#timer = clock.every(bodyTimeoutMs / 2, () => {
       this.#quietLooks += 1;

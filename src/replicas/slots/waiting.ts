@@ -123,7 +123,7 @@ export class Waiting<C extends SlotCall> {
       return decision.leaves;
     });
     if (!place) return waitMs;
-    if (!(place instanceof Group) || !batches) return { calls: [place], batch: null };
+    if (!(place instanceof Group) || !batches) return { calls: [place as C], batch: null };
     const { calls, batch, others } = batches.take(place, leaving, moment.now);
     if (place.calls.length > 0) this.#lanes.putBack([place]);
     for (const each of others) this.#replace(each);

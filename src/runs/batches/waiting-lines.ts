@@ -1,3 +1,4 @@
+import { type HttpRequest, isServerRun, packRequest } from "../../model/http-request.ts";
 import { makeRun, NOT_BEGUN } from "../../model/run.ts";
 import type { LineBatch } from "../../model/line-batch.ts";
 import { termsOf } from "../../model/terms.ts";
@@ -74,11 +75,13 @@ const CANCELLED = "The batch was cancelled before the line's turn came.";
 type Call = Extract<ReturnType<typeof readLine>, { readonly input: Buffer }>;
 
 /** A queued run: any node may claim it, as any async run. */
-async function acceptedRun({ input, wishes }: Call, feeding: Feeding): Promise<AcceptedRun> {
+async function acceptedRun({ input: given, wishes }: Call, feeding: Feeding): Promise<AcceptedRun> {
   const { batch, target, now, newId, large } = feeding;
   const terms = wishes && termsOf(wishes, batch.uploadedAt ?? now);
   const caller = batch.accountId === null ? null : { accountId: batch.accountId, user: batch.user };
   const { functionName, ip } = batch;
+  // Of a server app: the path to which each line is sent.
+  const input = isServerRun(batch) ? packRequest(requestTo(functionName), given) : given;
   const origin = { id: newId(), target, functionName, ip, caller, webhook: null, terms };
   const notBefore = terms?.notBefore ?? null;
   const dueAt = notBefore !== null && notBefore > now ? notBefore : null;
@@ -86,4 +89,8 @@ async function acceptedRun({ input, wishes }: Call, feeding: Feeding): Promise<A
   const payload = { result: null, contentType: null, isBare: false, sealedSecret: null };
   if (!large?.isLarge(input)) return { run, payload: { ...payload, input }, owner: null };
   return { run, payload: { ...payload, input: null, inputBlob: await large.put(input) }, owner: null };
+}
+
+function requestTo(target: string): HttpRequest {
+  return { method: "POST", target, headers: ["host", "localhost", "content-type", "application/json"] };
 }

@@ -43,6 +43,17 @@ def mixed(upto, pause=0):
             time.sleep(pause)
 `;
 
+/** The same, and functions of numbers, of which one fails. */
+export const MAP_MAIN = `${CLIENTS_MAIN}
+def double(n):
+    if n < 0:
+        raise ValueError("%d is negative" % n)
+    return n * 2
+
+def minus(a, b=0):
+    return a - b
+`;
+
 let gates = 0;
 
 /** The name of a gate that nobody has opened, at a second try of a test either. */

@@ -30,7 +30,7 @@ const LANGUAGES = [
 
 describe.each(LANGUAGES)("the examples in $fence", ({ fence, file, program }) => {
   const blocks = [...DOCUMENT.matchAll(new RegExp(`\`\`\`${fence}\n([\\s\\S]*?)\`\`\``, "g"))];
-  const [calls, receiver] = blocks.map(([, block = ""]) => block);
+  const [calls = "", many, batches, receiver] = blocks.map(([, block = ""]) => block);
 
   /** Runs a block as a project of its own would that has the client installed. */
   function start(block: string | undefined, env: Record<string, string>): Command {
@@ -48,8 +48,23 @@ describe.each(LANGUAGES)("the examples in $fence", ({ fence, file, program }) =>
     return new Command(program, [file], { cwd, env: { ...python, ...env } });
   }
 
+  test("call with many inputs", async () => {
+    const { apiUrl, owner } = service().service;
+    // The imports and the client.
+    const head = calls.split("\n\n").slice(0, 2);
+    const command = start([...head, many, batches].join("\n\n"), {
+      MILLRACE_URL: apiUrl,
+      MILLRACE_PROJECT: owner.projectId,
+      MILLRACE_TOKEN: owner.token,
+    });
+    expect([await command.exited, command.stderr]).toEqual([0, ""]);
+    const lines = command.stdout.trim().split("\n");
+    expect(lines.slice(0, 2)).toEqual([expect.stringContaining("Ada"), expect.stringContaining("Grace")]);
+    expect(lines.slice(-2)).toEqual([expect.stringMatching(/^ada .*Ada/), "completed"]);
+  });
+
   test("call apps in every way", async () => {
-    expect(blocks).toHaveLength(2);
+    expect(blocks).toHaveLength(4);
     const { apiUrl, owner } = service().service;
     const command = start(calls, {
       MILLRACE_URL: apiUrl,

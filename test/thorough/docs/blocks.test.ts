@@ -39,6 +39,7 @@ beforeAll(async () => {
   symlinkSync(MILLRACE, path.join(home, "bin", "millrace"));
   symlinkSync(path.join(REPOSITORY, "examples"), path.join(home, "examples"));
   writeFileSync(path.join(home, "main.py"), "def run():\n    return 1\n");
+  writeFileSync(path.join(home, "inputs.jsonl"), '{"name":"Ada"}\n');
   execFileSync("python3", ["-m", "zipfile", "-c", "hello.zip", "main.py"], { cwd: home });
   env = {
     HOME: home,
@@ -101,11 +102,13 @@ describe("the commands of", () => {
 
 test("every document with commands is among those that are tried", () => {
   const elsewhere = [
+    "docs/batches.md",
     "docs/clients.md",
     "docs/cluster.md",
     "docs/helm.md",
     "docs/kubernetes.md",
     "docs/ray.md",
+    "docs/schedules.md",
     "docs/webhooks.md",
   ];
   const tried = [...DOCS, ...elsewhere];

@@ -140,6 +140,8 @@ max_transcript = "2KiB"
 result_retention = "30d"
 max_logs = "7MB"
 stream_stall_timeout = 1
+[batches]
+openai = true
 [retry]
 max_attempts = 100
 initial_delay = "250ms"
@@ -247,6 +249,7 @@ verifies(
         maxLogBytes: 7_000_000,
         streamStallTimeoutSeconds: 1,
       },
+      batches: { openai: true },
       retry: {
         maxAttempts: 100,
         initialDelaySeconds: 0.25,

@@ -15,6 +15,7 @@ describe("the route of a target", () => {
       isBare: false,
       isModels: false,
       isBatches: false,
+      openAi: null,
       query: "async=true&a=/x",
     });
     expect(parseRoute("/v4/p-1/app/run")).toMatchObject({ query: "" });
@@ -35,6 +36,27 @@ describe("the route of a target", () => {
       expect(parseRoute(`/v4/p-1/app/batches/${id}/${action}`)).toMatchObject({ ...batches, action });
     for (const path of ["batches/", "batches/x", `batches/${id}/x`, `batches/${id}/results/x`])
       expect(parseRoute(`/v4/p-1/app/${path}`)).toMatchObject({ kind: "path" });
+  });
+
+  test("of OpenAI's Batch API names the file or batch, also below v1", () => {
+    const openAi = (path: string) => {
+      const route = parseRoute(`/v4/p-1/app/${path}`);
+      return route?.kind === "call" ? route.openAi : undefined;
+    };
+    const file = { what: "files", id: "file-1", action: null };
+    expect(openAi("run/files")).toEqual({ ...file, id: null });
+    expect(openAi("run/v1/files/file-1")).toEqual(file);
+    expect(openAi("run/files/file-1/content")).toEqual({ ...file, action: "content" });
+    expect(openAi("v1/batches/b/cancel")).toEqual({ what: "batches", id: "b", action: "cancel" });
+    for (const other of [
+      "files/f/cancel",
+      "batches/b/content",
+      "files/f/content/x",
+      "v1/v1/files",
+      "v1",
+      "chat",
+    ])
+      expect(openAi(`run/${other}`)).toBeNull();
   });
 
   test("of an app's document is its own", () => {
