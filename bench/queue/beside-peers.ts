@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { openDatabase } from "../async-database.ts";
 import { progress } from "../progress.ts";
-import { hasBatches, linesToEnd } from "./lines.ts";
+import { Skipped } from "../subject.ts";
+import { hasBatches, linesToEnd, NO_BATCHES } from "./lines.ts";
 import { IN_FLIGHT, plainCalls, startSite, submitToEnd } from "./millrace-runner.ts";
 import { QUEUE_PEERS, type RunningPeer, startBestPeer } from "./peers.ts";
 import { absent, type QueueSubject, type Runner, takeTurns } from "./rounds.ts";
@@ -64,6 +65,6 @@ export async function measureBesidePeers(settings: PeerSettings): Promise<Beside
   for (const { running } of peers) await running.stop();
   await site.stop();
   await database.stop();
-  const none = canBatch ? [] : [{ ...absent(OURS, new Error("it has no batches of lines")), status: "skipped" as const }];
+  const none = canBatch ? [] : [absent(OURS, new Skipped(NO_BATCHES))];
   return { database: database.version, single: [...single, ...missing], batched: [...none, ...batched, ...missing] };
 }

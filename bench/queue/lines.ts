@@ -26,6 +26,8 @@ export type LinesFigures = {
 type Batch = { readonly id: string; readonly status: string; readonly total: number; readonly succeeded: number };
 type Answer = { readonly status: number; readonly text: string; readonly location: string };
 
+/** Said of a service without batches, which is no fault of the measurement. */
+export const NO_BATCHES = "the service has no batches of lines";
 const POLL_MS = 20;
 const END_MS = 1_200_000;
 const PORTION = 1_000;
@@ -66,7 +68,7 @@ export async function measureLines(kind: DatabaseKind, lines: number): Promise<L
   };
   if (!(await hasBatches(site))) {
     await stop();
-    return { ...none, problem: "it has no batches of lines" };
+    return { ...none, problem: NO_BATCHES };
   }
   progress(`${database.version}: a batch of ${lines / 10} lines`);
   resetPeakBytesOf(pid);
