@@ -51,16 +51,18 @@ export async function measureBesidePeers(settings: PeerSettings): Promise<Beside
       name,
       note: running.note,
       measure: () => running.measure(job),
+      check: running.check,
     }));
   const ours: Runner = {
     ...OURS,
     note: null,
     measure: () => submitToEnd(site, plainCalls(site), measureMs),
+    check: site.check,
   };
   const single = await takeTurns("one call at a time", [ours, ...theirs(calls)], rounds);
   const many = theirs({ count: batch, portion: PORTION });
   const canBatch = await hasBatches(site);
-  if (canBatch) many.unshift({ ...OURS, note: null, measure: () => linesToEnd(site, batch) });
+  if (canBatch) many.unshift({ ...ours, measure: () => linesToEnd(site, batch) });
   const batched = await takeTurns("in batches", many, rounds);
   for (const { running } of peers) await running.stop();
   await site.stop();

@@ -63,6 +63,7 @@ export async function measureLines(kind: DatabaseKind, lines: number): Promise<L
   const { pid } = site.service;
   const none = { database: database.version, lines, ...nothing };
   const stop = async () => {
+    await site.check();
     await site.stop();
     await database.stop();
   };

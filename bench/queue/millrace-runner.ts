@@ -14,6 +14,8 @@ export type MillraceSite = {
   readonly ledger: Ledger | null;
   /** Runs that must have ended well. */
   accepted: number;
+  /** Throws unless all accepted runs have ended well. */
+  readonly check: () => Promise<void>;
   readonly stop: () => Promise<void>;
 };
 
@@ -46,12 +48,14 @@ export async function startSite(
     generator,
     ledger,
     accepted: 0,
-    stop: async () => {
+    check: async () => {
       const successes = await view.successes();
+      if (successes === site.accepted) return;
+      throw new Error(`${successes} of ${site.accepted} accepted runs ended well`);
+    },
+    stop: async () => {
       for (const part of [view, ledger]) await part?.close();
       for (const part of [generator, service]) await part.stop();
-      if (successes !== site.accepted)
-        throw new Error(`${successes} of ${site.accepted} accepted runs ended well`);
     },
   };
   return site;

@@ -23,6 +23,7 @@ export async function measureWishes(kind: DatabaseKind, settings: PaceSettings):
     name,
     note: null,
     measure: () => submitToEnd(site, calls, settings.measureMs),
+    check: site.check,
   });
   const runners = [
     runner("plain", "nothing asked of the queue"),
@@ -74,7 +75,8 @@ async function measurePair(
     sites.set(id, await startSite(database, `${id}_${pair}`, { checkout: from }));
   const runners = both.map(({ id, name }) => {
     const site = sites.get(id)!;
-    return { id, name, note: null, measure: () => submitToEnd(site, plainCalls(site), measureMs) };
+    const measure = () => submitToEnd(site, plainCalls(site), measureMs);
+    return { id, name, note: null, measure, check: site.check };
   });
   const results = await takeTurns(`${database.version}, pair ${pair + 1}`, runners, rounds);
   for (const site of sites.values()) await site.stop();

@@ -72,6 +72,7 @@ export type RunningPeer = {
   readonly note: string;
   readonly measure: (job: SubmitJob) => Promise<QueueRound>;
   /** Throws unless all that was submitted was done. */
+  readonly check: () => Promise<void>;
   readonly stop: () => Promise<void>;
 };
 
@@ -162,12 +163,14 @@ async function startPeer(peer: QueuePeer, best: PeerWay, parts: PeerParts): Prom
         return answer.submitted;
       });
     },
-    stop: async () => {
+    check: async () => {
       const done = peer.done === null ? submitted : await count(peer.done);
+      if (done !== submitted) throw new Error(`${done} of ${submitted} jobs were done`);
+    },
+    stop: async () => {
       await client.end();
       await ledger?.close();
       for (const part of [submitter, worker]) await part.stop();
-      if (done !== submitted) throw new Error(`${done} of ${submitted} jobs of ${peer.name} were done`);
     },
   };
 }

@@ -27,6 +27,8 @@ export type Runner = {
   /** Which version runs, and how. */
   readonly note: string | null;
   readonly measure: () => Promise<QueueRound>;
+  /** Throws unless all that it was given has come out well. */
+  readonly check: () => Promise<void>;
 };
 
 /** What one runner did: its rounds, or why there are none. */
@@ -90,7 +92,7 @@ export function cpuOf({ serviceCpuUs, databaseCpuUs, loadCpuUs }: QueueRound): n
   return serviceCpuUs + databaseCpuUs + loadCpuUs;
 }
 
-/** Measures runners that are up, in turns, after one round each that does not count. */
+/** Measures runners that are up, in turns, after one round each that does not count. At the end each is checked. */
 export async function takeTurns(
   title: string,
   runners: readonly Runner[],
@@ -105,11 +107,12 @@ export async function takeTurns(
   for (let round = -1; round < rounds; round++) {
     for (const entry of turnOrder(entries, Math.max(0, round))) {
       if (entry.status !== "measured") continue;
-      const { name, measure } = entry.runner;
+      const { name, measure, check } = entry.runner;
       progress(`${title}, ${round < 0 ? "warming up" : `round ${round + 1}/${rounds}`}: ${name}`);
       try {
         const result = await measure();
         if (round >= 0) entry.rounds.push(result);
+        if (round === rounds - 1) await check();
       } catch (error) {
         entry.status = "failed";
         entry.problem = (error as Error).message;
