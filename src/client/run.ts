@@ -53,6 +53,8 @@ export type RunRecord = {
   readonly priority?: number;
   readonly tags?: readonly string[];
   readonly maxAttempts?: number;
+  readonly concurrencyKey?: string;
+  readonly fairnessKey?: string;
   readonly startBy?: string;
   readonly endBy?: string;
   /** Of a run that was tried again: all attempts, the first one first. */

@@ -18,6 +18,7 @@ export class RequestHead {
   lastEventId: string | null = null;
   idempotencyKey: string | null = null;
   webhookSecret: string | null = null;
+  fairnessKey: string | null = null;
   /**
    * `X-Fal-Queue-Priority`, `X-Fal-Request-Timeout` and `Cancel-After`, as other services name what a run asks of the queue.
    * All values, joined: only an async call is refused for two of them.
@@ -101,6 +102,10 @@ export function readHead(request: IncomingMessage): RequestHead {
       case 21:
         if (name.toLowerCase() === "x-fal-request-timeout")
           head.requestTimeout = joined(head.requestTimeout, value.trim());
+        break;
+      case 23:
+        if (name.toLowerCase() === "x-millrace-fairness-key")
+          head.fairnessKey = once(head.fairnessKey, value.trim(), name);
         break;
       default:
     }

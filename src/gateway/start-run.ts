@@ -17,9 +17,10 @@ import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
 import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import { answerAccepted, type AppParts, type CheckedCall } from "./app-request.ts";
 import type { BodyRoom } from "./body.ts";
-import { preferredWait, type RequestHead } from "./request-head.ts";
+import { storedKey } from "./fairness.ts";
+import { preferredWait } from "./request-head.ts";
 import { queryWithout } from "./route.ts";
-import { isWish, readWishes } from "./wishes.ts";
+import { isWish, NO_WISHES, readWishes } from "./wishes.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
 import type { Exchange } from "./exchange.ts";
@@ -55,17 +56,18 @@ export class RunStarter {
 
   /** `names`: the names of the body's members; null if they have not been read yet. */
   start(call: CheckedCall, body: Buffer, names: readonly string[] | null): void | Promise<void> {
-    const { exchange, head, route, live, query, token } = call;
+    const { exchange, head, route, live, query, token, fairness } = call;
     const { id, callerAddress: ip } = exchange;
     if (exchange.response.destroyed) return undefined;
     const { functionName, isBare } = route;
     const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);
     const caller = token && token.principal.caller;
-    const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, caller, webhook };
+    const { target } = live;
+    const run: RunRequest = { id, target, functionName, body, isBare, ip, caller, fairness, webhook };
     const key =
       head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
     if (query.isAsync) {
-      const terms = readTerms(route.query, "", head, this.#parts.steadyClock);
+      const terms = readTerms(call, route.query, "", this.#parts.steadyClock);
       return this.#submit(call, { ...run, terms }, names ?? memberNames(body), key);
     }
     if (key) return this.#executeKeyed(call, run, key);
@@ -179,11 +181,18 @@ function keyMark(
   };
 }
 
-/** What an async call asks of the queue. */
-export function readTerms(query: string, prefix: string, head: RequestHead, clock: Clock): Terms | null {
+/** What an async call asks of the queue; null: nothing. */
+export function readTerms(
+  { head, token, fairness }: Pick<CheckedCall, "head" | "token" | "fairness">,
+  query: string,
+  prefix: string,
+  clock: Clock,
+): Terms | null {
   const now = clock.now();
   const wishes = readWishes(query, prefix, head, now);
-  return wishes && termsOf(wishes, now);
+  const fairnessKey = storedKey(fairness, token);
+  if (!wishes && fairnessKey === null) return null;
+  return termsOf({ ...(wishes ?? NO_WISHES), fairnessKey }, now);
 }
 
 /** The webhook that a call asks for, with the secret that its caller gave; throws if it may not be called. */

@@ -2,6 +2,7 @@ import type { Operation } from "./api/operation.ts";
 import { appChangeOperations, appOperations } from "./apps/apps.ts";
 import { deployOperations } from "./apps/deploys.ts";
 import { logOperations } from "./apps/logs.ts";
+import { queueOperations } from "./apps/queues.ts";
 import { scheduleOperations } from "./apps/schedules.ts";
 import { hardwareOperations } from "./installation/hardware.ts";
 import { installationOperations } from "./installation/installation.ts";
@@ -30,6 +31,7 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...figureOperations(parts),
     ...deployOperations(parts),
     ...appChangeOperations(parts),
+    ...queueOperations(parts),
     ...scheduleOperations(parts),
     ...runOnceOperations(parts),
     ...secretOperations(parts),

@@ -50,6 +50,7 @@ export const ERRORS = {
   too_many_requests: limited(429, "Too many attempts; wait before you try again."),
   too_many_connections: limited(429, "You have too many open connections."),
   too_many_in_flight: limited(429, "Too many requests are in progress; wait for some to finish."),
+  backlog_full: limited(429, "Too many async runs of this app are waiting; try again later."),
   headers_too_large: invalid(431, "The headers are too large."),
   cancelled: ofApp(499, "The run was cancelled."),
   app_error: ofApp(500, "The function raised an exception."),
@@ -65,6 +66,10 @@ export const ERRORS = {
   node_lost: overloaded(502, "The node that ran this call was lost; whether the call ended is not known."),
   app_not_ready: ofApp(503, "The app failed to initialise."),
   queue_full: overloaded(503, "Too many calls are waiting for this app."),
+  queue_draining: overloaded(
+    503,
+    "The app's queue is being drained: it takes no async runs until it is resumed.",
+  ),
   queue_timeout: overloaded(503, "The call waited too long for a free replica."),
   no_gpu_free: overloaded(503, "No GPU that the app needs is free."),
   overloaded: overloaded(503, "The service cannot take more connections right now; try again shortly."),

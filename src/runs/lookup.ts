@@ -1,6 +1,7 @@
 import { isFinal, type Payload, type PayloadBlob, type Run, type RunKey, withoutEnd } from "../model/run.ts";
 import type { RunDetails } from "../model/run.ts";
 import type { AppConfig } from "../model/app-config.ts";
+import type { TurnsQuery } from "../store/runs/turns.ts";
 import type { Store } from "../store/store.ts";
 import { inputOf, isKept, payloadOf, plainValue } from "./ended-run.ts";
 import type { Executor } from "./execute.ts";
@@ -39,6 +40,8 @@ export type LookupParts = {
   readonly partReader: PartReader;
   /** Null if all payloads are in the database. */
   readonly large: LargePayloads | null;
+  /** What positions depend on; absent: the lines of an app take turns from the first one. */
+  readonly turnOf?: (appNumber: number) => Pick<TurnsQuery, "turn" | "weights">;
 };
 
 /** Finds runs in progress, runs that have just ended, and stored runs. */
@@ -97,7 +100,8 @@ export class RunLookup {
 
   /** What is known of a run beside its record. */
   async details({ run, live }: KnownRun): Promise<RunDetails> {
-    const stored = await readDetails(this.#parts.store, run);
+    const { store, turnOf } = this.#parts;
+    const stored = await readDetails(store, run, turnOf?.(run.appNumber));
     const progress = live?.progress?.latest ?? stored.progress;
     return { ...stored, progress, checkpoint: live?.checkpoint ?? stored.checkpoint };
   }

@@ -4,6 +4,7 @@ import type { AddressRanges } from "../kit/ip-addresses.ts";
 import { steady } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { Run } from "../model/run.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
@@ -18,6 +19,8 @@ import { Journal, LightRecorder } from "./journal.ts";
 import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
+import { AccountWeights } from "./account-weights.ts";
+import { QueueStates } from "./queue-states.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
@@ -35,6 +38,8 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
     readonly ownership: Ownership;
     /** Null if this is the only service. */
     readonly owners: Owners | null;
+    /** Null for an app that is not served here. */
+    readonly projectOf: (appNumber: number) => string | null;
     readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
     readonly fileContext: FileContext;
     readonly python: Interpreter;
@@ -44,7 +49,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, log, clock, target, reserve, owners } = parts;
+  const { store, log, clock, target, projectOf, reserve, owners } = parts;
   const { owner, predecessors } = parts.ownership;
   // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date delays and repeats none.
   const steadyClock = steady(clock);
@@ -87,7 +92,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const partReader = new PartReader(store, clock);
   const runParts = { clock, store, partReader, partWriter, checkpointWriter };
   const executor = new Executor(runParts, lightRecorder, recorder);
-  const lookup = new RunLookup({ executor, journal, store, partReader, large });
+  const turnOf = (appNumber: number) => dispatcher.turnOf(appNumber);
+  const lookup = new RunLookup({ executor, journal, store, partReader, large, turnOf });
   const fileRuns = await life.begin(
     "file runs",
     () =>
@@ -99,9 +105,31 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   const cancelFile = (runId: string) => fileRuns.cancel(runId);
-  const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
-  const dispatcher = new Dispatcher({
+  const onDropped = (run: Run): void => {
+    const of = target(run.appNumber);
+    if (of) dispatcher.admit({ target: of, terms: run.terms });
+  };
+  const canceller = new Canceller({
+    lookup,
+    store,
+    clock: steadyClock,
+    onDeliveries,
+    onDropped,
+    target,
+    cancelFile,
+  });
+  const queueStates = new QueueStates({
+    store,
+    onPaused: (appNumber) => executor.putBack(appNumber),
+    onResumed: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+  });
+  await queueStates.start();
+  const accountWeights = new AccountWeights(store);
+  await accountWeights.start();
+  const dispatcher: Dispatcher = new Dispatcher({
     ...basics,
+    isPaused: (appNumber) => queueStates.isPaused(appNumber),
+    weights: (appNumber) => accountWeights.of(projectOf(appNumber) ?? ""),
     clock: steadyClock,
     executor,
     recorder,
@@ -119,7 +147,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   sweeper.start();
   const submitter = await life.begin(
     "submitter",
-    () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
+    () =>
+      new Submitter({
+        ...basics,
+        executor,
+        dispatcher,
+        recorder,
+        lightRecorder,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
+      }),
   );
   await fileRuns.start();
   const scheduler = await life.begin(
@@ -148,6 +184,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     canceller,
     submitter,
     dispatcher,
+    queueStates,
+    accountWeights,
     scheduler,
     deliverer,
     steadyClock,

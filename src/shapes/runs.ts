@@ -68,6 +68,9 @@ export const RUN = z.object({
   priority: z.optional(z.number()),
   tags: z.optional(z.array(z.string())),
   maxAttempts: z.optional(z.int()),
+  concurrencyKey: z.optional(z.string()),
+  /** The line in which it waits, if that is not its account's. */
+  fairnessKey: z.optional(z.string()),
   startBy: z.optional(TIMESTAMP),
   endBy: z.optional(TIMESTAMP),
   /** Only for a run that was tried again, where it is read by itself: all attempts, the first one first. */
@@ -160,11 +163,13 @@ export function runRecord(
   };
 }
 
-function askedOf({ priority, tags, maxAttempts, startBy, endBy }: Terms) {
+function askedOf({ priority, tags, maxAttempts, concurrencyKey, fairnessKey, startBy, endBy }: Terms) {
   return {
     ...(priority !== 0 && { priority }),
     ...(tags.length > 0 && { tags: [...tags] }),
     ...(maxAttempts !== null && { maxAttempts }),
+    ...(concurrencyKey !== null && { concurrencyKey }),
+    ...(fairnessKey !== null && { fairnessKey }),
     ...(startBy !== null && { startBy: timestamp(startBy) }),
     ...(endBy !== null && { endBy: timestamp(endBy) }),
   };

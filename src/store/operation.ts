@@ -5,6 +5,9 @@ import type { BATCH_COLUMNS } from "./schema/0002-batches.ts";
 import type { QUEUE_COLUMNS, QUEUE_TABLES } from "./schema/0003-queues.ts";
 import type { CHECKPOINT_TABLES } from "./schema/0004-checkpoints.ts";
 import type { SCHEDULE_TABLES } from "./schema/0005-schedules.ts";
+import type { QUEUE_LIMIT_COLUMNS, QUEUE_LIMIT_TABLES } from "./schema/0006-queue-limits.ts";
+import type { WEIGHT_COLUMNS } from "./schema/0007-account-weight.ts";
+import type { QUEUE_STATE_COLUMNS } from "./schema/0008-queue-state.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
@@ -15,7 +18,11 @@ export type Schema = TypesOf<typeof INITIAL_TABLES> &
   TypesOf<typeof QUEUE_COLUMNS> &
   TypesOf<typeof QUEUE_TABLES> &
   TypesOf<typeof CHECKPOINT_TABLES> &
-  TypesOf<typeof SCHEDULE_TABLES> & {
+  TypesOf<typeof SCHEDULE_TABLES> &
+  TypesOf<typeof QUEUE_LIMIT_COLUMNS> &
+  TypesOf<typeof QUEUE_LIMIT_TABLES> &
+  TypesOf<typeof WEIGHT_COLUMNS> &
+  TypesOf<typeof QUEUE_STATE_COLUMNS> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };
     memberships: { role: MemberRole };

@@ -14,6 +14,7 @@ import { figures, runFigures } from "./runs/run-figures.ts";
 import { integrity, space } from "./upkeep/file-upkeep.ts";
 import { invitations } from "./accounts/invitations.ts";
 import { keys } from "./runs/accepted-runs.ts";
+import { keyLines } from "./runs/key-limits.ts";
 import { logs } from "./apps/logs.ts";
 import { memberships, projects } from "./accounts/memberships.ts";
 import { meta } from "./meta.ts";
@@ -21,6 +22,8 @@ import { nodes } from "./nodes/nodes.ts";
 import type { AnyOperation, Operation } from "./operation.ts";
 import { payloads, runBlobs } from "./runs/payloads.ts";
 import { people } from "./accounts/people.ts";
+import { queueDepth } from "./runs/queue-depth.ts";
+import { queueStates } from "./apps/queue-states.ts";
 import { retention } from "./runs/retention.ts";
 import { runs } from "./runs/runs.ts";
 import { schedules } from "./schedules/schedules.ts";
@@ -47,6 +50,7 @@ const OPERATIONS = {
   firings,
   integrity,
   invitations,
+  keyLines,
   keys,
   limits,
   logs,
@@ -56,6 +60,8 @@ const OPERATIONS = {
   payloads,
   people,
   projects,
+  queueDepth,
+  queueStates,
   retention,
   runFigures,
   runs,

@@ -102,6 +102,8 @@ function describe(run: RunRecord): string {
     run.position === undefined ? null : ["position", String(run.position)],
     run.tags === undefined ? null : ["tags", run.tags.map(printable).join(", ")],
     run.priority === undefined ? null : ["priority", `${run.priority} s of head start`],
+    run.concurrencyKey === undefined ? null : ["concurrency key", printable(run.concurrencyKey)],
+    run.fairnessKey === undefined ? null : ["fairness key", printable(run.fairnessKey)],
     run.endBy === undefined ? null : ["ends by", `${relative(run.endBy)}  ${run.endBy}`],
     run.progress === undefined ? null : ["progress", progressText(run.progress)],
     run.checkpoint === undefined ? null : ["checkpoint", checkpointText(run.checkpoint)],

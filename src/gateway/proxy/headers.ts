@@ -26,6 +26,7 @@ const DROPPED = new Set([
   "x-real-ip",
   "x-webhook-secret",
   "x-disconnect",
+  "x-millrace-fairness-key",
 ]);
 /** Allowed in heads only. */
 const NEVER_TRAILERS = new Set(["authorization", "cookie", "expect", "host"]);

@@ -10,6 +10,8 @@ import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts"
 import { storedRequest } from "../../runs/ended-run.ts";
 import { answerAccepted, appPath, type AppRequest } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
+import type { Fairness } from "../../model/fairness.ts";
+import { fairnessOf } from "../fairness.ts";
 import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";
 import { SERVER_PREFIX } from "../wishes.ts";
@@ -25,6 +27,8 @@ export type ServerCall = AppRequest & {
   readonly target: string;
   /** Null for a public app. */
   readonly token: RememberedToken | null;
+  /** In whose line it waits. */
+  readonly fairness: Fairness | null;
   readonly live: LiveApp;
   readonly runtime: CustomRuntimeConfig;
   readonly webhook: Webhook | null;
@@ -73,12 +77,13 @@ export class ProxyHandler {
     const { exchange, head, route } = request;
     const { customRuntime: runtime, limits } = live.version.config;
     if (!runtime) throw new AppError("not_found");
+    const fairness = fairnessOf(head, token);
     const { url = "", method = "GET" } = exchange.request;
     const { target, query } = readTarget(pathBelow(url, appPath(exchange, route)), method);
     if (head.contentLength !== null && Number(head.contentLength) > limits.maxBodyBytes)
       throw tooLarge(limits.maxBodyBytes);
     const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);
-    const call: ServerCall = { ...request, token, live, runtime, target, webhook };
+    const call: ServerCall = { ...request, token, fairness, live, runtime, target, webhook };
     if (query.isAsync) return this.#read(call, (body) => this.#submit(call, body));
     if (!hasBody(head)) return this.#execute(call, NO_BODY);
     if (head.isChunked || Number(head.contentLength) > LITTLE_BYTES) return this.#stream(call);
@@ -108,7 +113,7 @@ export class ProxyHandler {
     const http = storedRequest(head, body, call.live.version.config.limits);
     const { url = "" } = call.exchange.request;
     const query = url.slice(url.indexOf("?") + 1);
-    const terms = readTerms(query, SERVER_PREFIX, call.head, this.#parts.steadyClock);
+    const terms = readTerms(call, query, SERVER_PREFIX, this.#parts.steadyClock);
     await this.#parts.submitter.submit({ ...serverRun(call, http), terms });
     answerAccepted(call, this.#parts.publicApiUrl, call.exchange.id);
   }
@@ -156,7 +161,7 @@ export class ProxyHandler {
 
 /** The run of a request to a server app. */
 export function serverRun(
-  { exchange, token, live, target, webhook }: ServerCall,
+  { exchange, token, fairness, live, target, webhook }: ServerCall,
   http: ServerRequest,
 ): RunRequest {
   return {
@@ -167,6 +172,7 @@ export function serverRun(
     isBare: true,
     ip: exchange.callerAddress,
     caller: token && token.principal.caller,
+    fairness,
     webhook,
     http,
   };

@@ -1,5 +1,6 @@
 import type { Outcome } from "../../model/outcome.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
+import type { Fairness } from "../../model/fairness.ts";
 import type { Batch } from "./batch.ts";
 
 /** The queue of a call: a waiting caller's, or that of async runs. */
@@ -9,6 +10,8 @@ export type Lane = "caller" | "backlog";
 export type SlotCall = {
   readonly lane: Lane;
   readonly functionName: string;
+  /** Whose turn it takes; null for a caller without a key. Never changes. */
+  readonly fairness: Fairness | null;
   /** Its arguments, as JSON. */
   readonly body: Buffer;
   /** The replica that holds it; null while it waits. */

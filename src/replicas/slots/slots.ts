@@ -341,12 +341,22 @@ export class Slots<C extends SlotCall> {
     return Math.ceil(calls / capacity) * this.#scaling.replicaConcurrency;
   }
 
-  #refusal({ lane }: C, now: number): Refused | null {
+  #refusal(call: C, now: number): Refused | null {
+    const { lane } = call;
     if (this.#isDraining) return DRAINING;
     const doomed = this.#capacity.failure(now);
     if (doomed) return this.#unready(lane, doomed.failure, Math.ceil(doomed.waitMs / 1000));
     const isFull = lane === "caller" && this.#waiting.count("caller") >= this.#scaling.maxQueue;
-    return isFull ? this.#overload("queue_full") : null;
+    return isFull && !this.#makeRoom(call) ? this.#overload("queue_full") : null;
+  }
+
+  /** Another caller, who has most of the waiting calls, is refused one of them. */
+  #makeRoom(call: C): boolean {
+    const other = this.#waiting.yieldingTo(call);
+    if (!other) return false;
+    this.#waiting.remove(other);
+    other.end(this.#overload("queue_full"));
+    return true;
   }
 
   #overload(code: Parameters<typeof overload>[0]): Refused {

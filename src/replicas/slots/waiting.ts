@@ -115,6 +115,14 @@ export class Waiting<C extends SlotCall> {
     return { calls, batch };
   }
 
+  /** The waiting caller that is refused in place of another one when no more may wait; see `FairQueue`. */
+  yieldingTo(call: C): C | undefined {
+    if (this.isStepped(call)) return this.#lanesOf(call).callers.yieldingTo(call);
+    const place = this.#lanes.callers.yieldingTo(call);
+    if (!(place instanceof Group)) return place;
+    return place.calls.findLast(({ fairness }) => fairness?.key === place.fairness?.key);
+  }
+
   remove(call: C): void {
     if (call.isStepped) return void this.#lanesOf(call).remove(call);
     const group = call.group as Group<C> | null;

@@ -11,6 +11,7 @@ class PlainCall implements SlotCall {
   readonly name: string;
   readonly lane: Lane;
   readonly functionName = "run";
+  readonly fairness = null;
   readonly body = Buffer.alloc(0);
   readonly #said: string[];
   holder: object | null = null;
