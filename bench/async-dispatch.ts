@@ -54,7 +54,8 @@ export async function submitAndFollow(
   // 202: it has not ended.
   if (answer.status !== 200 && answer.status !== 202)
     throw new Error(`status ${answer.status} of a result: ${answer.text}`);
-  const beganUs = answer.status === 202 ? endedUs : (JSON.parse(answer.text) as { result: number }).result * 1e6;
+  const beganUs =
+    answer.status === 202 ? endedUs : (JSON.parse(answer.text) as { result: number }).result * 1e6;
   return { requestUs: beganUs - sentUs, acceptedUs: beganUs - acceptedUs, endedUs: endedUs - sentUs };
 }
 
@@ -67,10 +68,7 @@ type Question = {
 };
 type Answer = { readonly status: number; readonly location: string; readonly text: string };
 
-async function call(
-  url: string,
-  { method, headers, agent, body, waitMs = 0 }: Question,
-): Promise<Answer> {
+async function call(url: string, { method, headers, agent, body, waitMs = 0 }: Question): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const typed = body === undefined ? headers : { ...headers, "Content-Type": "application/json" };
   request(url, { method, headers: typed, agent, signal: AbortSignal.timeout(ANSWER_MS + waitMs) })

@@ -30,6 +30,12 @@ export function startCpuMeter(roles: Roles): () => CpuUse {
     const ours = used.reduce((sum, ms) => sum + ms, 0);
     const othersMs = Math.max(0, machineCpuMs() - machineBefore - ours);
     const [serviceMs = 0, databaseMs = 0, loadMs = 0, belowMs = 0] = used;
-    return { serviceMs, belowMs, databaseMs, loadMs, othersCores: othersMs / (performance.now() - startedAt) };
+    return {
+      serviceMs,
+      belowMs,
+      databaseMs,
+      loadMs,
+      othersCores: othersMs / (performance.now() - startedAt),
+    };
   };
 }

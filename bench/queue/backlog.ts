@@ -75,7 +75,17 @@ export async function measureBacklog(kind: DatabaseKind, runs: number): Promise<
     const stored = await storeTimes(place, service);
     await database.stop();
     const waiting = accepted;
-    return { ...figures, waiting, acceptedPerSecond: perSecond, alone, short, behind, positionMs, pageMs, ...stored };
+    return {
+      ...figures,
+      waiting,
+      acceptedPerSecond: perSecond,
+      alone,
+      short,
+      behind,
+      positionMs,
+      pageMs,
+      ...stored,
+    };
   } catch (error) {
     return { ...figures, problem: (error as Error).message };
   }

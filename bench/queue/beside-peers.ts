@@ -68,5 +68,9 @@ export async function measureBesidePeers(settings: PeerSettings): Promise<Beside
   await site.stop();
   await database.stop();
   const none = canBatch ? [] : [absent(OURS, new Skipped(NO_BATCHES))];
-  return { database: database.version, single: [...single, ...missing], batched: [...none, ...batched, ...missing] };
+  return {
+    database: database.version,
+    single: [...single, ...missing],
+    batched: [...none, ...batched, ...missing],
+  };
 }

@@ -23,7 +23,12 @@ export type LinesFigures = {
 };
 
 /** A batch's record, as far as this needs it. */
-type Batch = { readonly id: string; readonly status: string; readonly total: number; readonly succeeded: number };
+type Batch = {
+  readonly id: string;
+  readonly status: string;
+  readonly total: number;
+  readonly succeeded: number;
+};
 type Answer = { readonly status: number; readonly text: string; readonly location: string };
 
 /** Said of a service without batches, which is no fault of the measurement. */
@@ -36,10 +41,9 @@ const LINE = '{"input":{}}\n';
 
 /** Whether the service takes batches of lines. */
 export async function hasBatches(site: MillraceSite): Promise<boolean> {
-  const { status } = await upload(site, 1);
+  const { status, location } = await upload(site, 1);
   if (status !== 202) return false;
-  site.accepted += 1;
-  await site.view.allEnded();
+  await ended(site, location, 1);
   return true;
 }
 
@@ -95,7 +99,8 @@ export async function measureLines(kind: DatabaseKind, lines: number): Promise<L
 
 async function accepted(site: MillraceSite, lines: number): Promise<Answer> {
   const answer = await upload(site, lines);
-  if (answer.status !== 202) throw new Error(`status ${answer.status} of a batch: ${answer.text.slice(0, 200)}`);
+  if (answer.status !== 202)
+    throw new Error(`status ${answer.status} of a batch: ${answer.text.slice(0, 200)}`);
   return answer;
 }
 

@@ -53,7 +53,8 @@ async function page(service: MillraceRunning, more: string, size: number): Promi
 async function ask({ headers }: MillraceRunning, url: string): Promise<string> {
   const response = await fetch(url, { headers });
   const text = await response.text();
-  if (response.status !== 200) throw new Error(`status ${response.status} from ${url}: ${text.slice(0, 200)}`);
+  if (response.status !== 200)
+    throw new Error(`status ${response.status} from ${url}: ${text.slice(0, 200)}`);
   return text;
 }
 

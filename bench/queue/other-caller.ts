@@ -8,10 +8,10 @@ import { APP } from "./millrace-runner.ts";
 export type CallerTimes = { readonly startMs: readonly number[]; readonly endMs: readonly number[] };
 
 /** How long each run takes that waits or is waited for: long beside everything else that happens to it. */
-export const WORK_MS = 20;
+const WORK_MS = 20;
 const BODY = JSON.stringify({ ms: WORK_MS });
 /** A run that does not begin for that long is as good as one that never does. */
-export const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 30_000;
 
 /** The headers of a new service account that may call. */
 export async function newCaller(

@@ -22,7 +22,11 @@ type Boss = {
   readonly start: () => Promise<unknown>;
   readonly stop: (options: { graceful: boolean }) => Promise<void>;
   readonly createQueue: (name: string, options: object) => Promise<void>;
-  readonly work: (name: string, options: object, handler: (jobs: unknown[]) => Promise<void>) => Promise<string>;
+  readonly work: (
+    name: string,
+    options: object,
+    handler: (jobs: unknown[]) => Promise<void>,
+  ) => Promise<string>;
   readonly send: (name: string, data: object) => Promise<unknown>;
   readonly insert: (name: string, jobs: { data: object }[]) => Promise<unknown>;
 };
@@ -75,7 +79,11 @@ async function boss(): Promise<Side> {
       await one.work(QUEUE, options, async (jobs) => handled(jobs.length));
     },
     submit: () => one.send(QUEUE, DATA),
-    submitMany: (count) => one.insert(QUEUE, Array.from({ length: count }, () => ({ data: DATA }))),
+    submitMany: (count) =>
+      one.insert(
+        QUEUE,
+        Array.from({ length: count }, () => ({ data: DATA })),
+      ),
     stop: () => one.stop({ graceful: false }),
   };
 }

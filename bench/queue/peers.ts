@@ -47,7 +47,13 @@ export const QUEUE_PEERS: readonly QueuePeer[] = [
     id: "boss",
     name: "pg-boss",
     packageName: "pg-boss",
-    ways: [way(100, 1, true), way(100, 4, false), way(1_000, 1, false), way(1_000, 1, true), way(1_000, 4, false)],
+    ways: [
+      way(100, 1, true),
+      way(100, 4, false),
+      way(1_000, 1, false),
+      way(1_000, 1, true),
+      way(1_000, 4, false),
+    ],
     unfinished: "select count(*) from pgboss.job where state < 'completed'",
     done: "select count(*) from pgboss.job where state = 'completed'",
   },
@@ -62,7 +68,7 @@ export const QUEUE_PEERS: readonly QueuePeer[] = [
 ];
 
 const PACKAGES = join(import.meta.dirname, "../../.cache/bench-queue");
-const WANTED = { "pg-boss": "^12.0.0", "graphile-worker": "^0.18.0" };
+const WANTED = { "pg-boss": "12.35.0", "graphile-worker": "0.18.0" };
 const INSTALL_LIMIT_MS = 180_000;
 const POLL_MS = 20;
 const END_MS = 120_000;
@@ -77,7 +83,7 @@ export type RunningPeer = {
 };
 
 /** Which version is installed, in a folder of the bench that is made at the first use; throws `Skipped` where it cannot be. */
-export async function installedVersion({ packageName }: QueuePeer): Promise<string> {
+async function installedVersion({ packageName }: QueuePeer): Promise<string> {
   const version = () => {
     const file = join(PACKAGES, "node_modules", packageName, "package.json");
     return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
@@ -95,7 +101,9 @@ export async function installedVersion({ packageName }: QueuePeer): Promise<stri
     await runTool("npm", args, { cwd: PACKAGES, limitMs: INSTALL_LIMIT_MS });
     return version();
   } catch (error) {
-    throw new Skipped(`its packages cannot be installed here (${(error as Error).message})`, { cause: error });
+    throw new Skipped(`its packages cannot be installed here (${(error as Error).message})`, {
+      cause: error,
+    });
   }
 }
 
@@ -133,7 +141,8 @@ async function startPeer(peer: QueuePeer, best: PeerWay, parts: PeerParts): Prom
   const { databaseUrl, database, profileDir } = parts;
   const start = async (role: "work" | "submit"): Promise<Child> => {
     const script = join(import.meta.dirname, "peer-child.ts");
-    const profile = profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${join(profileDir, peer.id)}`];
+    const profile =
+      profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${join(profileDir, peer.id)}`];
     const own = role === "work" ? profile : [];
     const args = [...own, script, role, peer.id, JSON.stringify(best), databaseUrl, PACKAGES];
     const child = startChild(process.execPath, args);

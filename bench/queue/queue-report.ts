@@ -49,7 +49,8 @@ function table(title: string, subjects: readonly QueueSubject[]): string[] {
 
 function subjectLine({ name, status, problem, rounds }: QueueSubject): string {
   const round = medianBy(rounds, ({ perSecond }) => perSecond);
-  if (status !== "measured" || round === null) return `${name.padEnd(NAME_WIDTH)}  ${status}: ${problem ?? "no rounds"}`;
+  if (status !== "measured" || round === null)
+    return `${name.padEnd(NAME_WIDTH)}  ${status}: ${problem ?? "no rounds"}`;
   const { perSecond, serviceCpuUs, databaseCpuUs, loadCpuUs, writes, logBytes, othersCores } = round;
   return row(name, [
     whole(perSecond),
@@ -87,7 +88,13 @@ function backlogTable(figures: BacklogFigures): string[] {
 
 function linesTable(all: readonly LinesFigures[]): string[] {
   const heads = ["accepted/s", "ended/s", "MB, tenth", "MB, all", "MB, working"];
-  const cells = ({ acceptedPerSecond, endedPerSecond, tenthBytes, acceptBytes, executeBytes }: LinesFigures) => [
+  const cells = ({
+    acceptedPerSecond,
+    endedPerSecond,
+    tenthBytes,
+    acceptBytes,
+    executeBytes,
+  }: LinesFigures) => [
     whole(acceptedPerSecond),
     whole(endedPerSecond),
     ...[tenthBytes, acceptBytes, executeBytes].map((bytes) => (bytes / MB).toFixed(0)),
@@ -95,7 +102,9 @@ function linesTable(all: readonly LinesFigures[]): string[] {
   const line = (figures: LinesFigures): string => {
     const { database, lines, problem } = figures;
     const name = `${database}: ${whole(lines)} lines`;
-    return problem === null ? row(name, cells(figures)) : `${name.padEnd(NAME_WIDTH)}  not measured: ${problem}`;
+    return problem === null
+      ? row(name, cells(figures))
+      : `${name.padEnd(NAME_WIDTH)}  not measured: ${problem}`;
   };
   return ["", row("a batch of lines", heads), ...all.map(line)];
 }

@@ -51,7 +51,7 @@ function paceVerdict(
 }
 
 /** Of both in the same round. */
-export function besides(
+function besides(
   subjects: readonly QueueSubject[],
   upper: string,
   lower: string,

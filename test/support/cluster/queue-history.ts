@@ -52,22 +52,24 @@ export async function watchQueue(database: Client | Pool): Promise<void> {
 /** All of it, in the order in which it became true. */
 export async function readQueue(database: Client | Pool): Promise<QueueEvent[]> {
   const { rows } = await database.query<Row>(EVENTS);
-  return rows.map(({ transaction, askedAt, committedAt, app, run, before, state, attempt, place, ...row }) => {
-    const terms = row.terms === null ? null : (JSON.parse(row.terms) as Terms);
-    return {
-      transaction,
-      askedAt: Number(askedAt),
-      committedAt: Number(committedAt),
-      app: Number(app),
-      run,
-      before: before === null ? null : RUN_STATES[before]!,
-      state: RUN_STATES[state]!,
-      attempt,
-      place,
-      dueAt: row.dueAt === null ? null : Number(row.dueAt),
-      line: row.line,
-      key: row.key,
-      maxAttempts: terms?.maxAttempts ?? null,
-    };
-  });
+  return rows.map(
+    ({ transaction, askedAt, committedAt, app, run, before, state, attempt, place, ...row }) => {
+      const terms = row.terms === null ? null : (JSON.parse(row.terms) as Terms);
+      return {
+        transaction,
+        askedAt: Number(askedAt),
+        committedAt: Number(committedAt),
+        app: Number(app),
+        run,
+        before: before === null ? null : RUN_STATES[before]!,
+        state: RUN_STATES[state]!,
+        attempt,
+        place,
+        dueAt: row.dueAt === null ? null : Number(row.dueAt),
+        line: row.line,
+        key: row.key,
+        maxAttempts: terms?.maxAttempts ?? null,
+      };
+    },
+  );
 }

@@ -33,7 +33,11 @@ function history(...steps: readonly Step[]): QueueEvent[] {
   });
 }
 
-const waits = (run: string, more: Partial<QueueEvent> = {}): Step => ({ run, committedAt: LONG_AGO, ...more });
+const waits = (run: string, more: Partial<QueueEvent> = {}): Step => ({
+  run,
+  committedAt: LONG_AGO,
+  ...more,
+});
 const begins = (run: string, more: Partial<QueueEvent> = {}): Step => ({ run, state: "running", ...more });
 const ends = (run: string, more: Partial<QueueEvent> = {}): Step => ({ run, state: "success", ...more });
 
@@ -75,7 +79,15 @@ test.each<[string, ...Step[]]>([
     ...["1", "2"].map((run) => begins(run, { key: "k" })),
     ...["1", "2"].map((run) => ends(run, { key: "k" })),
   ],
-  ["a run overtook 1 of its line and key", waits("1"), waits("2"), begins("2"), ends("2"), begins("1"), ends("1")],
+  [
+    "a run overtook 1 of its line and key",
+    waits("1"),
+    waits("2"),
+    begins("2"),
+    ends("2"),
+    begins("1"),
+    ends("1"),
+  ],
   ["a run began before its time", waits("1", { dueAt: 60_000 }), begins("1"), ends("1")],
   ["a run was tried too often", waits("1"), begins("1", { attempt: 4 }), ends("1")],
   ["a run was tried too often", waits("1"), begins("1", { attempt: 3, maxAttempts: 2 }), ends("1")],
@@ -87,9 +99,21 @@ test.each<[string, ...Step[]]>([
 test("a line whose turn does not come is found, and one that shares the app with a flood is none", () => {
   const flood = (count: number): Step[] =>
     Array.from({ length: count }, (_, i) => [waits(`0${i}`), begins(`0${i}`), ends(`0${i}`)]).flat();
-  const late = history(waits("9", { line: "bo" }), ...flood(200), begins("9", { line: "bo" }), ends("9", { line: "bo" }));
-  expect(queueFaults(late, LIMITS)).toEqual([expect.stringContaining("runs of other lines began before 9: ")]);
-  const inTurn = history(waits("9", { line: "bo" }), ...flood(20), begins("9", { line: "bo" }), ends("9", { line: "bo" }));
+  const late = history(
+    waits("9", { line: "bo" }),
+    ...flood(200),
+    begins("9", { line: "bo" }),
+    ends("9", { line: "bo" }),
+  );
+  expect(queueFaults(late, LIMITS)).toEqual([
+    expect.stringContaining("runs of other lines began before 9: "),
+  ]);
+  const inTurn = history(
+    waits("9", { line: "bo" }),
+    ...flood(20),
+    begins("9", { line: "bo" }),
+    ends("9", { line: "bo" }),
+  );
   expect(queueFaults(inTurn, LIMITS)).toEqual([]);
 });
 
