@@ -62,7 +62,17 @@ export class TokenJudge {
     const roles = new Map(memberships.map(({ projectId, role }) => [projectId, ROLE_OF_MEMBER[role]]));
     const caller = { accountId: sub, user: null };
     const fairness = { key: sub, weight: USUAL_WEIGHT };
-    return { personId: sub, sessionId, email, projectId: null, role: null, roles, caller, fairness, expiresAt };
+    return {
+      personId: sub,
+      sessionId,
+      email,
+      projectId: null,
+      role: null,
+      roles,
+      caller,
+      fairness,
+      expiresAt,
+    };
   }
 
   #read(jtiHash: Uint8Array): Promise<KnownToken | null> {

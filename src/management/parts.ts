@@ -25,6 +25,7 @@ import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { AccountWeights } from "../runs/account-weights.ts";
+import type { Dispatcher } from "../runs/dispatcher.ts";
 import type { QueueStates } from "../runs/queue-states.ts";
 import type { Scheduler } from "../runs/schedules/scheduler.ts";
 import type { FileRuns } from "../runs/files/file-runs.ts";
@@ -78,6 +79,8 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
   readonly queueStates: Pick<QueueStates, "apply">;
+  /** Whose turn it is in the queues of apps; absent: the first line's. */
+  readonly dispatcher?: Pick<Dispatcher, "turnOf">;
   readonly accountWeights: Pick<AccountWeights, "learn">;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
   readonly signingSecrets: SigningSecrets;

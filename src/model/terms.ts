@@ -61,20 +61,6 @@ export function parseTerms(json: string): Terms {
   return { ...terms, concurrencyKey: terms.concurrencyKey ?? null, fairnessKey: terms.fairnessKey ?? null };
 }
 
-/**
- * The line in which a run waits: lines of an app take turns. It is that of its account, unless its call named another; runs
- * without either share one.
- */
-export function lineOf({
-  terms,
-  accountId,
-}: {
-  readonly terms: Terms | null;
-  readonly accountId: string | null;
-}): string {
-  return terms?.fairnessKey ?? accountId ?? "";
-}
-
 /** Whether an attempt of the run has begun before this one. */
 export function hasRun(run: { readonly attempt: number; readonly interruptions: number }): boolean {
   return run.attempt > 1 || run.interruptions > 0;

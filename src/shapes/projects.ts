@@ -18,13 +18,12 @@ const ACCOUNT = z.object({
   projectId: z.string(),
   createdAt: TIMESTAMP,
   expiresAt: TIMESTAMP,
-  /** How many turns its waiting calls have compared with those of others; in the answer to a new account absent if it is 1. */
-  weight: z.optional(z.int()),
   ...LIMITS,
 });
 export type AccountRecord = z.infer<typeof ACCOUNT>;
 
 export const LISTED_ACCOUNT = z.extend(ACCOUNT, {
+  /** How many turns its waiting calls have for each turn of an account of weight 1. */
   weight: z.int(),
   lastUsedAt: z.nullable(TIMESTAMP),
   revokedAt: z.nullable(TIMESTAMP),

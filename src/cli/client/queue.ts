@@ -35,7 +35,16 @@ async function showQueue({ api, out }: Task, app: string): Promise<void> {
   out.show(item, () => describe(item));
 }
 
-function describe({ state, changedAt, byPriority, oldestAt, running, parked, limits, ...queue }: QueueRecord): string {
+function describe({
+  state,
+  changedAt,
+  byPriority,
+  oldestAt,
+  running,
+  parked,
+  limits,
+  ...queue
+}: QueueRecord): string {
   const { high, normal, low } = byPriority;
   return fields([
     ["state", `${paintStatus(state)}${changedAt === null ? "" : `  since ${changedAt}`}`],
@@ -49,7 +58,8 @@ function describe({ state, changedAt, byPriority, oldestAt, running, parked, lim
 }
 
 function limitLines(limits: NonNullable<QueueRecord["limits"]>): (readonly [string, string])[] {
-  const rateOf = (rate: typeof limits.rateLimit): string | null => rate && `${rate.count}/${rate.periodSeconds}s`;
+  const rateOf = (rate: typeof limits.rateLimit): string | null =>
+    rate && `${rate.count}/${rate.periodSeconds}s`;
   const lines = {
     concurrency_limit: limits.concurrencyLimit,
     concurrency_key_limit: limits.concurrencyKeyLimit,
@@ -57,7 +67,9 @@ function limitLines(limits: NonNullable<QueueRecord["limits"]>): (readonly [stri
     concurrency_key_rate_limit: rateOf(limits.concurrencyKeyRateLimit),
     max_backlog: limits.maxBacklog,
   };
-  return Object.entries(lines).flatMap(([name, limit]) => (limit === null ? [] : [[name, String(limit)] as const]));
+  return Object.entries(lines).flatMap(([name, limit]) =>
+    limit === null ? [] : [[name, String(limit)] as const],
+  );
 }
 
 const SAID = {

@@ -68,8 +68,16 @@ export function queueOperations({ store, catalog, queueStates, clock }: Manageme
       errors: ["app_not_found"],
       handle: async ({ params }) => ({ item: await queueOf(await findApp(store, params)) }),
     }),
-    changing("pause", "Pause the queue: async runs are accepted, but none begins until it is resumed", "paused"),
+    changing(
+      "pause",
+      "Pause the queue: async runs are accepted, but none begins until it is resumed",
+      "paused",
+    ),
     changing("resume", "Resume a queue that is paused or draining", "open"),
-    changing("drain", "Drain the queue: no async run is accepted until it is resumed; accepted ones begin", "draining"),
+    changing(
+      "drain",
+      "Drain the queue: no async run is accepted until it is resumed; accepted ones begin",
+      "draining",
+    ),
   ];
 }

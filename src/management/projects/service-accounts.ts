@@ -155,7 +155,7 @@ export function serviceAccountOperations({
         const { accountId: id, token, createdAt } = await tokens.issue(given);
         if (weight !== USUAL_WEIGHT) await accountWeights.learn(id);
         const after = shown({ ...given, id, createdAt });
-        await call.record("service-account.create", id, { after });
+        await call.record("service-account.create", id, { after: { ...after, weight } });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -203,7 +203,7 @@ export function serviceAccountOperations({
           if (!(await tokens.update(call.projectId, id, change, limitsBefore))) continue;
           if (weight !== undefined) await accountWeights.learn(id);
           const after = { ...before, ...change };
-          const recorded = { before: shownRow(before), after: shownRow(after) };
+          const recorded = { before: audited(before), after: audited(after) };
           await call.record("service-account.update", id, recorded);
           return listed(after);
         }
@@ -279,10 +279,10 @@ export function serviceAccountOperations({
   ];
 }
 
-type Shown = Omit<ServiceAccount, "callLimits" | "lastUsedAt" | "revokedAt">;
+type Shown = Omit<ServiceAccount, "callLimits" | "weight" | "lastUsedAt" | "revokedAt">;
 
 function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
-  const { id, name, description, role, projectId, createdAt, expiresAt, weight, limits } = account;
+  const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;
   return {
     id,
     name,
@@ -291,7 +291,6 @@ function shown(account: Shown & { readonly limits: CallLimits | null }): Account
     projectId: projectId ?? "",
     createdAt: timestamp(createdAt),
     expiresAt: timestamp(expiresAt),
-    ...(weight !== USUAL_WEIGHT && { weight }),
     ...(limits && {
       apps: [...limits.apps],
       functions: limits.functions && [...limits.functions],
@@ -303,6 +302,10 @@ function shown(account: Shown & { readonly limits: CallLimits | null }): Account
 
 function shownRow(account: Shown & Pick<ServiceAccount, "callLimits">): AccountRecord {
   return shown({ ...account, limits: account.role === "call" ? storedLimits(account) : null });
+}
+
+function audited(account: ServiceAccount): object {
+  return { ...shownRow(account), weight: account.weight };
 }
 
 function listed(account: ServiceAccount): ListedAccount {

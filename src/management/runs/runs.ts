@@ -31,7 +31,10 @@ const PROJECT_LIST = LIST.extend({
   pageSize: pageSize(50, 200),
 });
 
-export function runOperations({ store }: Pick<ManagementParts, "store">): Operation[] {
+export function runOperations({
+  store,
+  dispatcher,
+}: Pick<ManagementParts, "store" | "dispatcher">): Operation[] {
   const listOf = async (app: App, query: z.output<typeof APP_LIST>) => {
     const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
     return { items: runs.map((run) => runRecord(run, app)), nextToken: tokenOf(next) };
@@ -79,7 +82,8 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
         const app = await findApp(store, params);
         const run = await store.runs.find({ appNumber: app.number, id: params.run_id.toLowerCase() });
         if (!run) throw new AppError("run_not_found");
-        return { item: runRecord(run, app, await readDetails(store, run)) };
+        const details = await readDetails(store, run, dispatcher?.turnOf(app.number));
+        return { item: runRecord(run, app, details) };
       },
     }),
   ];

@@ -119,7 +119,9 @@ export class FairQueue<C extends Waiter> {
     const lines = [...this.#lines.values()].map(({ calls }) => calls.takeAll());
     for (const line of this.#lines.values()) this.#note(line);
     this.size = 0;
-    return lines.length === 1 ? (lines[0] ?? []) : lines.flat().toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
+    return lines.length === 1
+      ? (lines[0] ?? [])
+      : lines.flat().toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
   }
 
   get #isPlain(): boolean {
@@ -164,8 +166,9 @@ export class FairQueue<C extends Waiter> {
 
   #served(line: Line<C>): void {
     this.size -= 1;
-    this.#now = line.turnAt;
-    this.#step(line, this.#now);
+    // Not back: a line that could not leave when it was its turn is served later.
+    this.#now = Math.max(this.#now, line.turnAt);
+    this.#step(line, line.turnAt);
     this.#note(line);
   }
 

@@ -7,6 +7,7 @@ import type { Capacity, Lane, SlotCall, SlotReplica, StartFailure } from "./capa
 import { overload, Pace } from "./pace.ts";
 import { growsEarly } from "./scale.ts";
 import { type Departure, Waiting } from "./waiting.ts";
+import { Watch } from "./watch.ts";
 
 /** If the first call takes longer, calls handed ahead are taken back. */
 const SLOW_HEAD_MS = 5;
@@ -462,41 +463,5 @@ export class Slots<C extends SlotCall> {
       const mayLeave = !this.isClosing || call.lane === "backlog";
       if (position > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
     }
-  }
-}
-
-/** Short enough for prompt timeouts, long enough to cost nothing. */
-const TICK_MS = 10;
-const IDLE_TICKS = 100;
-
-/** Checks all calls of a pool on one timer, because timers per call are costly; stops after an idle second. */
-export class Watch {
-  /** How many calls have arrived so far. */
-  arrivals = 0;
-  readonly #clock: Clock;
-  readonly #look: () => boolean;
-  #timer: Timer | null = null;
-  #idleTicks = 0;
-
-  /** `look` returns whether there are still calls. */
-  constructor(clock: Clock, look: () => boolean) {
-    this.#clock = clock;
-    this.#look = look;
-  }
-
-  /** Counts an arrival, and starts the timer. */
-  wake(): void {
-    this.arrivals += 1;
-    this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick());
-  }
-
-  stop(): void {
-    this.#timer?.cancel();
-    this.#timer = null;
-  }
-
-  #tick(): void {
-    this.#idleTicks = this.#look() ? 0 : this.#idleTicks + 1;
-    if (this.#idleTicks >= IDLE_TICKS) this.stop();
   }
 }

@@ -1,4 +1,5 @@
 import type { RawBuilder } from "kysely";
+import type { RunState } from "../../model/run.ts";
 import type { QueueConfig, Rate } from "../../model/app-config.ts";
 import {
   endOfAll,
@@ -11,7 +12,7 @@ import {
 import { heavyRead, read, type Session, write } from "../operation.ts";
 import { all, appsFound, firstOf } from "../queries.ts";
 import { PARKED } from "../schema/0006-queue-limits.ts";
-import { codeBefore, isDue, isInState, isUnfinished, placeInQueue } from "./run-columns.ts";
+import { codeBefore, isDue, isInState, isUnfinished, nameOfState, placeInQueue } from "./run-columns.ts";
 import { isDueIn, type PickedRun } from "./turns.ts";
 
 // What an app allows its runs, and those of a concurrency key. Every claim keeps to it, whatever else happens. A run that comes
@@ -19,7 +20,7 @@ import { isDueIn, type PickedRun } from "./turns.ts";
 // (`keyLines.stuck`) makes good for it.
 
 /** What is claimed keeps to this; times are of the claimer's clock. */
-export type LimitQuery = {
+type LimitQuery = {
   readonly appNumber: number;
   readonly queue?: QueueConfig | undefined;
   readonly now: number;
@@ -35,7 +36,7 @@ type Admission = AppKey & {
 };
 
 /** `hasMore`: more runs of the key may begin. `nextAt`: a delayed one may, then. */
-export type Admitted = AppKey & {
+type Admitted = AppKey & {
   readonly count: number;
   readonly hasMore: boolean;
   readonly nextAt: number | null;
@@ -45,8 +46,8 @@ export type Admitted = AppKey & {
 const WHOLE_APP = "";
 /** Runs of a key that are admitted together, if nothing limits them. */
 const MOST_ADMITTED = 1_000;
-/** No limit is higher. */
-const MOST_COUNTED = 10_000;
+/** Twice the highest limit: with more that wait, none is admitted, however many are running. */
+const MOST_COUNTED = 20_000;
 
 /** How many runs of the app may begin now; and when more may, if that is known. */
 export async function roomOfApp(session: Session, query: LimitQuery) {
@@ -74,7 +75,7 @@ export async function keepToKeys(session: Session, query: LimitQuery, picks: rea
   byKey.delete(null);
   const parked = new Set<PickedRun>();
   for (const [key, ofKey] of byKey as Map<string, PickedRun[]>) {
-    const running = await countOf(session, { appNumber, key }, "running");
+    const running = await runningOf(session, { appNumber }, key);
     const free = (queue.concurrencyKeyLimit ?? Number.POSITIVE_INFINITY) - running;
     const rate = queue.concurrencyKeyRateLimit;
     const room = rate ? roomIn(await startsOf(session, { appNumber, key }), rate, now) : free;
@@ -195,8 +196,7 @@ type RemoveQuery = { readonly now: number; readonly limit: number };
 
 async function admitKey(session: Session, { queue, now, ...appKey }: Admission): Promise<Admitted> {
   const { concurrencyKeyLimit: limit = null, concurrencyKeyRateLimit: rate = null } = queue ?? {};
-  const due = await countOf(session, appKey, "due");
-  const running = limit === null ? 0 : await countOf(session, appKey, "running");
+  const { running, due } = await countOf(session, appKey);
   const free = limit === null ? MOST_ADMITTED : limit - running - due;
   const starts = rate ? await startsOf(session, appKey) : [];
   const room = rate ? roomIn(starts, rate, now) - due : MOST_ADMITTED;
@@ -237,30 +237,30 @@ async function isAwaited(session: Session, { appNumber, key }: AppKey, by: numbe
   return rows.length > 0;
 }
 
-async function runningOf(session: Session, { appNumber }: LimitQuery): Promise<number> {
+/** How many async runs of the app, or of one key of it, are running. */
+async function runningOf(session: Session, { appNumber }: Pick<LimitQuery, "appNumber">, key?: string) {
   const { sql, db } = session;
+  const isOfKey = key === undefined ? sql`true` : sql`runs.concurrency_key = ${key} and ${isKeyed(session)}`;
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from runs
-    where runs.app_number = ${appNumber} and ${isInState(session, "running")} and runs.is_async = 1
+    where runs.app_number = ${appNumber} and ${isOfKey} and ${isInState(session, "running")}
+      and runs.is_async = 1
   `.execute(db);
   return rows[0]!.count;
 }
 
-/** How many runs of a key are running, or wait for their turn. */
-async function countOf(
-  session: Session,
-  { appNumber, key }: AppKey,
-  which: "running" | "due",
-): Promise<number> {
+/** How many runs of a key are running, and how many wait for their turn. */
+async function countOf(session: Session, { appNumber, key }: AppKey) {
   const { sql, db } = session;
-  const isCounted = which === "due" ? isDue(session) : isInState(session, which);
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from (
-      select 1 from runs where runs.app_number = ${appNumber} and runs.concurrency_key = ${key}
-        and ${isKeyed(session)} and ${isCounted} limit ${MOST_COUNTED}
-    ) as counted
+  // One statement for both: a Postgres without statistics might search the index of all that are due for the key.
+  const { rows } = await sql<{ state: number; count: number }>`
+    select state, count(*) as count from (
+      select runs.state from runs where runs.app_number = ${appNumber} and runs.concurrency_key = ${key}
+        and ${isKeyed(session)} and runs.due_at is null limit ${MOST_COUNTED}
+    ) as counted group by state
   `.execute(db);
-  return rows[0]!.count;
+  const of = (state: RunState): number => rows.find((row) => nameOfState(row.state) === state)?.count ?? 0;
+  return { running: of("running"), due: of("queued") };
 }
 
 /** The condition of the index of runs with keys. */

@@ -1,7 +1,7 @@
 import { uuidBytes } from "../../kit/ids.ts";
 import type { RunKey } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
-import { lineIn, placeInQueue } from "./run-columns.ts";
+import { isInState, lineIn, placeInQueue } from "./run-columns.ts";
 import { isDueIn, linesInTurn, text, type TurnsQuery, usedOf, weightOf, whole } from "./turns.ts";
 
 /** How many runs are counted to tell a run's position. */
@@ -9,7 +9,7 @@ const EXACT = 1_000;
 /** How many lines are looked at together: few at first, because each may have as many runs as are counted. */
 const FIRST_LINES = 16;
 
-export type PositionQuery = RunKey & TurnsQuery;
+type PositionQuery = RunKey & TurnsQuery;
 
 /** A run's rank in its own line, from 1, and whether the app has other lines. */
 type Rank = { readonly line: string; readonly rank: number; readonly isAlone: boolean };
@@ -27,9 +27,12 @@ async function rankOf(session: Session, { appNumber, id }: PositionQuery): Promi
   const ofApp = isDueIn(session, appNumber);
   type Row = Record<"own" | "first" | "last", Uint8Array> &
     Record<"line" | "firstLine" | "lastLine", string> & { before: number };
+  // The first condition is not written as that of the index: without statistics, Postgres would search it for the id.
   const { rows } = await sql<Row>`
     with own as (
-      select ${line} as line, ${place} as place from runs where ${ofApp} and runs.id = ${uuidBytes(id)}
+      select ${line} as line, ${place} as place from runs
+      where runs.app_number = ${appNumber} and runs.id = ${uuidBytes(id)} and ${isInState(session, "queued")}
+        and coalesce(runs.due_at, 0) = 0
     ), ahead as (
       select ${place} as place from runs
       where ${ofApp} and ${line} = (select line from own) and ${place} < (select place from own)

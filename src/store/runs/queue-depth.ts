@@ -25,7 +25,9 @@ export const queueDepth = {
   /** Counts up to `most` of those that wait, the first ones, and as many that are parked. */
   of: heavyRead(async (session, { appNumber, most }: DepthQuery): Promise<QueueDepth> => {
     const { sql, db } = session;
-    const { rows } = await sql<Record<"high" | "normal" | "low" | "running" | "parked", number> & { oldestAt: number | null }>`
+    const { rows } = await sql<
+      Record<"high" | "normal" | "low" | "running" | "parked", number> & { oldestAt: number | null }
+    >`
       select
         coalesce(sum(case when head_start > 0 then 1 else 0 end), 0) as high,
         coalesce(sum(case when head_start = 0 then 1 else 0 end), 0) as normal,
@@ -35,16 +37,14 @@ export const queueDepth = {
         (select count(*) from runs where app_number = ${appNumber} and ${isInState(session, "running")} and is_async = 1) as running,
         (select count(*) from (
           select 1 from runs where runs.app_number = ${appNumber} and ${isParked(session)} limit ${most}
-        ) as held) as parked
+        ) as counted) as parked
       from (
         select ${headStart(session)} as head_start from runs
         where runs.app_number = ${appNumber} and ${isDue(session)} limit ${most + 1}
       ) as counted
     `.execute(db);
-    const { high, normal, low, running, parked, oldestAt } = rows[0]!;
-    const [ahead, inTime, behind] = [Number(high), Number(normal), Number(low)];
-    const others = { running: Number(running), parked: Number(parked), oldestAt };
-    return { high: ahead, normal: inTime, low: behind, ...others, hasMore: ahead + inTime + behind > most };
+    const depth = rows[0]!;
+    return { ...depth, hasMore: depth.high + depth.normal + depth.low > most };
   }),
 };
 

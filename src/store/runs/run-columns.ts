@@ -53,7 +53,10 @@ export function placeInQueue({ sql }: Pick<Session, "sql">, run = "runs"): RawBu
   return sql<Uint8Array>`coalesce(${sql.ref(`${run}.place`)}, ${sql.ref(`${run}.id`)})`;
 }
 
-/** The line in which it waits, as `lineOf` has it; the order of the index of `isDue` comes first by it. */
+/**
+ * The line in which it waits: that which its call named, or that of its account; runs without either share one. The index of
+ * `isDue` goes by it first.
+ */
 export function lineIn({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<string> {
   return sql<string>`coalesce(${sql.ref(`${run}.fairnessKey`)}, ${sql.ref(`${run}.accountId`)}, '')`;
 }

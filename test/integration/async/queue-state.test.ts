@@ -61,7 +61,11 @@ verifies("queue.pause-claimed", "a run that was next for a slot waits too", asyn
   letGo(service(), app);
   expect((await ended(service(), app, held)).status).toBe("success");
   expect((await service().call(app, { n: 2 })).status).toBe(200);
-  expect(await recordOf(service(), app, next)).toMatchObject({ status: "queued", startedAt: null, attempt: 1 });
+  expect(await recordOf(service(), app, next)).toMatchObject({
+    status: "queued",
+    startedAt: null,
+    attempt: 1,
+  });
   expect((await queue(app)).waiting).toBe(1);
   await queue(app, "resume");
   expect((await ended(service(), app, next)).status).toBe("success");
@@ -94,35 +98,46 @@ test("a queue that is drained or resumed is not paused any more", async () => {
   expect((await ended(service(), app, waiting)).status).toBe("success");
 });
 
-verifies("queue.get", "a queue shows how many wait by priority, since when, and what limits them", async () => {
-  const app = await own(`${ONE}${LIMITS}`);
-  expect(await queue(app)).toEqual({
-    state: "open",
-    changedAt: null,
-    waiting: 0,
-    byPriority: { high: 0, normal: 0, low: 0 },
-    hasMore: false,
-    oldestAt: null,
-    running: 0,
-    parked: 0,
-    limits: {
-      concurrencyLimit: null,
-      concurrencyKeyLimit: null,
-      rateLimit: { count: 100_000, periodSeconds: 60 },
-      concurrencyKeyRateLimit: null,
-      maxBacklog: 1_000,
-    },
-  });
-  await queue(app, "pause");
-  const first = await submit(service(), app, { n: 1 });
-  for (const query of ["priority=high", "priority=5", "priority=-1", "tag=x", "delay=1h", "delay=0&priority=low"]) {
-    const { status } = await service().call(app, {}, { suffix: `?async=true&${query}` });
-    expect(status).toBe(202);
-  }
-  const shown = await queue(app);
-  expect(shown).toMatchObject({ waiting: 6, byPriority: { high: 2, normal: 2, low: 2 } });
-  expect(shown.oldestAt).toBe((await recordOf(service(), app, first)).createdAt);
-});
+verifies(
+  "queue.get",
+  "a queue shows how many wait by priority, since when, and what limits them",
+  async () => {
+    const app = await own(`${ONE}${LIMITS}`);
+    expect(await queue(app)).toEqual({
+      state: "open",
+      changedAt: null,
+      waiting: 0,
+      byPriority: { high: 0, normal: 0, low: 0 },
+      hasMore: false,
+      oldestAt: null,
+      running: 0,
+      parked: 0,
+      limits: {
+        concurrencyLimit: null,
+        concurrencyKeyLimit: null,
+        rateLimit: { count: 100_000, periodSeconds: 60 },
+        concurrencyKeyRateLimit: null,
+        maxBacklog: 1_000,
+      },
+    });
+    await queue(app, "pause");
+    const first = await submit(service(), app, { n: 1 });
+    for (const query of [
+      "priority=high",
+      "priority=5",
+      "priority=-1",
+      "tag=x",
+      "delay=1h",
+      "delay=0&priority=low",
+    ]) {
+      const { status } = await service().call(app, {}, { suffix: `?async=true&${query}` });
+      expect(status).toBe(202);
+    }
+    const shown = await queue(app);
+    expect(shown).toMatchObject({ waiting: 6, byPriority: { high: 2, normal: 2, low: 2 } });
+    expect(shown.oldestAt).toBe((await recordOf(service(), app, first)).createdAt);
+  },
+);
 
 verifies("queue.audit", "who changed a queue is in the audit log", async () => {
   const app = await own();

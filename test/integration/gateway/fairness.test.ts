@@ -71,21 +71,26 @@ verifies("fair.header", "a call may name the line in which it waits", async () =
   expect((await orderOf(calls)).join("")).toBe("xyxyx");
 });
 
-verifies("fair.header-refused", "a token that may be public may not, nor may a call without a token", async () => {
-  const page = await callAccount(service(), { apps: ["app"] });
-  const options = { token: page.token, headers: { [HEADER]: "x" } };
-  for (const suffix of ["", "?async=true"]) {
-    const refused = await service().call("app", {}, { ...options, suffix });
-    expect([refused.status, refused.json.code]).toEqual([403, "forbidden"]);
-    expect(refused.json.message).toContain("X-Millrace-Fairness-Key may be set only with");
-  }
-  const open = await service().own({ main: MAIN, toml: "[deployment]\ndisable_auth = true\n" });
-  expect((await service().call(open, {}, { ...options, token: null })).status).toBe(403);
-  expect((await service().call(open, {}, { token: null })).status).toBe(200);
-});
+verifies(
+  "fair.header-refused",
+  "a token that may be public may not, nor may a call without a token",
+  async () => {
+    const page = await callAccount(service(), { apps: ["app"] });
+    const options = { token: page.token, headers: { [HEADER]: "x" } };
+    for (const suffix of ["", "?async=true"]) {
+      const refused = await service().call("app", {}, { ...options, suffix });
+      expect([refused.status, refused.json.code]).toEqual([403, "forbidden"]);
+      expect(refused.json.message).toContain("X-Millrace-Fairness-Key may be set only with");
+    }
+    const open = await service().own({ main: MAIN, toml: "[deployment]\ndisable_auth = true\n" });
+    expect((await service().call(open, {}, { ...options, token: null })).status).toBe(403);
+    expect((await service().call(open, {}, { token: null })).status).toBe(200);
+  },
+);
 
 verifies("fair.header-bounds", "a name has 1 to 128 visible characters", async () => {
-  const call = async (name: string) => (await service().call("app", {}, { headers: { [HEADER]: name } })).status;
+  const call = async (name: string) =>
+    (await service().call("app", {}, { headers: { [HEADER]: name } })).status;
   expect(await call("x".repeat(128))).toBe(200);
   for (const name of ["", "x".repeat(129), "a b", "é"]) expect([name, await call(name)]).toEqual([name, 400]);
 });
@@ -112,8 +117,13 @@ verifies("fair.record", "the record of an async run has the keys that its call g
 
 verifies("fair.cli", "the command line can give both keys, and change a weight", async () => {
   const client = new Client(service());
-  const id = (await client.ok("call", "app", "--async", "--concurrency-key", "k", "--fairness-key", "f")).trim();
-  expect(await client.json("runs", "get", "app", id)).toMatchObject({ concurrencyKey: "k", fairnessKey: "f" });
+  const id = (
+    await client.ok("call", "app", "--async", "--concurrency-key", "k", "--fairness-key", "f")
+  ).trim();
+  expect(await client.json("runs", "get", "app", id)).toMatchObject({
+    concurrencyKey: "k",
+    fairnessKey: "f",
+  });
   const name = `weighed-${randomUUID()}`;
   await client.run("service-accounts", "create", name, "--weight", "7");
   const weightOf = async () => {
@@ -130,7 +140,8 @@ verifies("fair.weight", "async runs take turns by weight too", async () => {
   const [a, b] = [await account(service(), "run"), await account(service(), "run")];
   await site.call("updateServiceAccount", { id: b.accountId }, { body: { weight: 2 } });
   const app = await service().own({ main: MAIN, toml: ONE });
-  const queue = async (verb: string) => await site.call(`${verb}Queue`, { app_id: `${site.projectId}-${app}` });
+  const queue = async (verb: string) =>
+    await site.call(`${verb}Queue`, { app_id: `${site.projectId}-${app}` });
   await queue("pause");
   for (const [name, { token }] of Object.entries({ a, b })) {
     for (const call of many(4, name, { token }))

@@ -61,11 +61,12 @@ describe.each(triedKinds("sqlite"))("service accounts on %s", (kind) => {
   verifies("fair.weight-bounds", "an account has the weight 1, or what it was given", async () => {
     const { site, token, create } = await openSite(kind);
     const plain = (await create({ name: "plain" })).json;
-    const heavy = (await create({ name: "heavy", weight: 100 })).json;
-    expect([plain.weight, heavy.weight]).toEqual([undefined, 100]);
+    await create({ name: "heavy", weight: 100 });
     const weights = async () => {
       const { json } = await site.ask("GET", PATH, { token });
-      return Object.fromEntries(json.map(({ name, weight }: { name: string; weight: number }) => [name, weight]));
+      return Object.fromEntries(
+        json.map(({ name, weight }: { name: string; weight: number }) => [name, weight]),
+      );
     };
     expect(await weights()).toMatchObject({ plain: 1, heavy: 100 });
     const change = async (weight: unknown) =>

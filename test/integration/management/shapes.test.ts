@@ -18,7 +18,7 @@ const LIMITS = "apps functions origins callsPerMinute";
 /** The members of each 200, in the contract's own words and order. */
 const SHAPES: Record<string, string> = {
   createServiceAccount: `id name description role projectId createdAt expiresAt ${LIMITS} token`,
-  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} lastUsedAt revokedAt`,
+  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} weight lastUsedAt revokedAt`,
   listProjects: "[] id name",
   createProject: "id name",
   listApps: "[] id status createdAt updatedAt",
@@ -46,7 +46,8 @@ const RUN =
   "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
-  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts startBy endBy " +
+  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts " +
+  "concurrencyKey fairnessKey startBy endBy " +
   "attempts position schedule progress checkpoint accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
 
@@ -257,6 +258,11 @@ verifies(
     expect((await site.call("getProjectSecrets")).json).toEqual({ KEY: "value" });
     await site.call("replaceAppSecrets", { app_id }, { body: { OTHER: "" } });
     expect((await site.call("getAppSecrets", { app_id })).json).toEqual({ OTHER: "" });
+
+    await site.call("pauseQueue", { app_id });
+    expect((await site.call("getQueue", { app_id })).json).toMatchObject({ item: { state: "paused" } });
+    await site.call("drainQueue", { app_id });
+    await site.call("resumeQueue", { app_id });
 
     const schedule = { app_id, schedule_name: "run" };
     await site.call("createSchedule", { app_id }, { body: { cron: "0 0 1 1 *", paused: true } });

@@ -27,11 +27,15 @@ verifies("queue.nodes", "a queue that one node pauses or drains is so on all", a
   expect(await ask(owner, "GET")).toMatchObject({ state: "paused", waiting: 1 });
   // As when the app had moved meanwhile: what is written is noticed.
   const { store } = other.service;
-  const [place] = await store.appOwners.find([{ projectId: nodes.first.service.owner.projectId, name: "app" }]);
+  const [place] = await store.appOwners.find([
+    { projectId: nodes.first.service.owner.projectId, name: "app" },
+  ]);
   await store.queueStates.change({ appNumber: place!.appNumber, state: "draining", now: Date.now() });
   await until("the run that waited has ended", async () => (await record()).status === "success");
   const refused = await owner.call("app", {}, { ...ASYNC, token });
   expect([refused.status, refused.json.code]).toEqual([503, "queue_draining"]);
   await ask(owner, "POST", "/resume");
-  expect((await ended(nodes.first, "app", await submit(nodes.first, "app", { n: 3 }))).status).toBe("success");
+  expect((await ended(nodes.first, "app", await submit(nodes.first, "app", { n: 3 }))).status).toBe(
+    "success",
+  );
 });

@@ -9,7 +9,7 @@ import { verifies } from "../../verifies.ts";
 const databases = testDatabases();
 const NOW = Date.UTC(2026, 0, 2);
 const MANY = 100_000;
-const BATCH = 2_000;
+const BATCH = 500;
 
 describe.each(DATABASE_KINDS)("a long queue on %s", (kind) => {
   let store: Store;

@@ -42,7 +42,15 @@ class Routes {
     const authenticate = async (role: string | null) => {
       const caller = { accountId: "a", user: null };
       const fairness = { key: "a", weight: 1 };
-      return { accountId: "a", projectId, role: role as Role, limits: null, caller, fairness, expiresAt: Infinity };
+      return {
+        accountId: "a",
+        projectId,
+        role: role as Role,
+        limits: null,
+        caller,
+        fairness,
+        expiresAt: Infinity,
+      };
     };
     mount(this.app, webhookOperations(parts), { authenticate, audit: this.audit });
     onTestFinished(() => this.app.close());

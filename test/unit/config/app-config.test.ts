@@ -147,6 +147,12 @@ backoff = 1.5
 max_delay = "2h"
 jitter = 0
 on = ["crash", "error", "timeout", "httpx.ReadTimeout"]
+[queue]
+concurrency_limit = 20
+concurrency_key_limit = 2
+rate_limit = "100/1m"
+concurrency_key_rate_limit = "5/1h"
+max_backlog = 100000
 [dependencies.pip]
 torch = ">=2.4"
 "transformers[torch]" = ""
@@ -248,6 +254,13 @@ verifies(
         maxDelaySeconds: 7200,
         jitter: 0,
         on: ["crash", "error", "timeout", "httpx.ReadTimeout"],
+      },
+      queue: {
+        concurrencyLimit: 20,
+        concurrencyKeyLimit: 2,
+        rateLimit: { count: 100, periodSeconds: 60 },
+        concurrencyKeyRateLimit: { count: 5, periodSeconds: 3600 },
+        maxBacklog: 100_000,
       },
       dependencies: {
         pip: { torch: ">=2.4", "transformers[torch]": "" },

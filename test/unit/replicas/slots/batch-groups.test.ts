@@ -170,7 +170,7 @@ verifies(
     expect(single.handed).toBe(1);
     const { calls, reason } = world.executions.at(-1)!;
     expect([calls.map((call) => call.fairness?.key), reason]).toEqual([["b", "a", "a", "a"], "full"]);
-    while (replica!.held.size > 0) for (const call of [...replica!.held]) replica!.finish(call);
+    while (replica!.held.size > 0) for (const call of replica!.held) replica!.finish(call);
     expect(world.executions.flatMap((execution) => execution.calls)).toHaveLength(22);
   },
 );

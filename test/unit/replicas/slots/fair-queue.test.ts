@@ -118,43 +118,66 @@ const step = fc.oneof(
 /** By key. */
 const WEIGHTS = [1, 1, 2, 5, 100, 1];
 
+type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
+
+/** What the queue should hold, in order of arrival, and what was taken from it. */
+type Model = { waiting: Waiter[]; readonly handed: Waiter[] };
+
+/** Notes what the queue gave; returns what it may have been: the first call of a line. */
+function handed(call: Waiter | undefined, among: readonly Waiter[], model: Model): [unknown, unknown] {
+  if (!call) return [undefined, among[0]];
+  const first = among.find(({ name }) => name === call.name);
+  model.waiting = model.waiting.filter((other) => other !== call);
+  model.handed.push(call);
+  return [call, first];
+}
+
+/** Does a step on the queue and on the model; gives what each answered. */
+function doBoth(each: Step, queue: FairQueue<Waiter>, model: Model): [unknown, unknown] {
+  switch (each.act) {
+    case "push": {
+      const call = waiter(String(each.key), WEIGHTS[each.key]);
+      model.waiting.push(call);
+      return [queue.push(call), undefined];
+    }
+    case "shift":
+      return handed(queue.shift(), model.waiting, model);
+    case "shiftFirst": {
+      const mayLeave = ({ name }: Waiter): boolean => name === String(each.key);
+      return handed(queue.shiftFirst(mayLeave), model.waiting.filter(mayLeave), model);
+    }
+    case "remove": {
+      const { waiting } = model;
+      const call = waiting[each.pick % Math.max(1, waiting.length)] ?? model.handed[0] ?? waiter("0");
+      model.waiting = waiting.filter((other) => other !== call);
+      return [queue.remove(call), waiting.includes(call)];
+    }
+    case "putBack": {
+      const back = model.handed.splice(Math.max(0, model.handed.length - each.count));
+      model.waiting = [...back, ...model.waiting].toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
+      return [queue.putBack(back), undefined];
+    }
+    case "takeAll": {
+      if (each.pick > 0) return [undefined, undefined];
+      const { waiting } = model;
+      model.waiting = [];
+      return [queue.takeAll(), waiting];
+    }
+    default:
+      return each satisfies never;
+  }
+}
+
 test("whatever happens, nothing is lost, each key's calls leave in order, and the oldest is known", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       const queue = new FairQueue<Waiter>();
-      let waiting: Waiter[] = [];
-      const handed: Waiter[] = [];
-      const left = (call: Waiter | undefined): void => {
-        expect(call === undefined).toBe(waiting.length === 0);
-        if (!call) return;
-        expect(call).toBe(waiting.find(({ name }) => name === call.name));
-        waiting = waiting.filter((other) => other !== call);
-        handed.push(call);
-      };
+      const model: Model = { waiting: [], handed: [] };
       for (const each of steps) {
-        if (each.act === "push") {
-          const call = waiter(String(each.key), WEIGHTS[each.key]);
-          queue.push(call);
-          waiting.push(call);
-        } else if (each.act === "shift") left(queue.shift());
-        else if (each.act === "shiftFirst") {
-          const call = queue.shiftFirst(({ name }) => name === String(each.key));
-          if (call) left(call);
-          else expect(waiting.some(({ name }) => name === String(each.key))).toBe(false);
-        } else if (each.act === "remove") {
-          const call = waiting[each.pick % Math.max(1, waiting.length)] ?? handed[0] ?? waiter("0");
-          expect(queue.remove(call)).toBe(waiting.includes(call));
-          waiting = waiting.filter((other) => other !== call);
-        } else if (each.act === "putBack") {
-          const back = handed.splice(Math.max(0, handed.length - each.count));
-          queue.putBack(back);
-          waiting = [...back, ...waiting].toSorted((a, b) => a.enqueuedAt - b.enqueuedAt);
-        } else if (each.pick === 0) {
-          expect(queue.takeAll()).toEqual(waiting);
-          waiting = [];
-        }
-        expect(queue.size).toBe(waiting.length);
-        expect(queue.peek()).toBe(waiting[0]);
+        const [answer, expected] = doBoth(each, queue, model);
+        expect(answer).toEqual(expected);
+        expect(queue.size).toBe(model.waiting.length);
+        expect(queue.peek()).toBe(model.waiting[0]);
       }
     }),
     { numRuns: 300 },

@@ -2,7 +2,8 @@ import { beforeEach, expect, test } from "vitest";
 import type { ScalingConfig } from "../../../../src/model/app-config.ts";
 import type { Outcome } from "../../../../src/model/outcome.ts";
 import type { Capacity, Lane, SlotCall, SlotReplica } from "../../../../src/replicas/slots/capacity.ts";
-import { Slots, Watch } from "../../../../src/replicas/slots/slots.ts";
+import { Slots } from "../../../../src/replicas/slots/slots.ts";
+import { Watch } from "../../../../src/replicas/slots/watch.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { sampleScaling } from "../sample-scaling.ts";
 

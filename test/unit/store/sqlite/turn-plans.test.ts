@@ -70,7 +70,7 @@ test.each<[string, () => Promise<string[]>]>([
   );
   expect(scans).toEqual([]);
   // Each search of runs goes by the app, and by an index of what waits or by the ids themselves.
-  for (const step of steps.filter((one) => /^SEARCH runs /.test(one)))
+  for (const step of steps.filter((one) => one.startsWith("SEARCH runs ")))
     expect(step).toMatch(
       /runs_turns|runs_keyed|runs_running|runs_delayed \(due_at=\? AND app_number=\?\)|PRIMARY KEY \(app_number=\? AND id=\?\)/,
     );
