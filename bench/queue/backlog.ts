@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type DatabaseKind, openDatabase, type Place } from "../async-database.ts";
 import { startLoadGenerator, type Target } from "../load-client.ts";
 import { problemOf } from "../load-job.ts";
-import { startChild } from "../processes.ts";
+import { startChild, stopAll } from "../processes.ts";
 import { progress } from "../progress.ts";
 import { type MillraceRunning, startMillrace } from "../subjects/millrace.ts";
 import { appPath, pageTimes, positionTimes } from "./looks.ts";
@@ -87,6 +87,8 @@ export async function measureBacklog(kind: DatabaseKind, runs: number): Promise<
       ...stored,
     };
   } catch (error) {
+    // What is left of it would be in the way of the next part.
+    await stopAll();
     return { ...figures, problem: (error as Error).message };
   }
 }

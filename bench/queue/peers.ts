@@ -119,10 +119,15 @@ export async function startBestPeer(
   for (const [index, each] of (peer.ways.length > 1 ? peer.ways : []).entries()) {
     progress(`${peer.name}: trying ${wayText(each)}`);
     const { databaseUrl } = await database.place(`${peer.id}_try_${index}`);
-    const running = await startPeer(peer, each, { databaseUrl: databaseUrl!, database });
-    const { perSecond } = await running.measure(trial);
-    await running.stop();
-    rated.push({ way: each, perSecond });
+    try {
+      const running = await startPeer(peer, each, { databaseUrl: databaseUrl!, database });
+      const { perSecond } = await running.measure(trial);
+      await running.stop();
+      rated.push({ way: each, perSecond });
+    } catch (error) {
+      // Another way may do better.
+      progress(`${peer.name}, ${wayText(each)}: ${(error as Error).message}`);
+    }
   }
   const best = rated.toSorted((a, b) => b.perSecond - a.perSecond)[0]?.way ?? peer.ways[0]!;
   const { databaseUrl } = await database.place(peer.id);

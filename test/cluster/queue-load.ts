@@ -61,6 +61,7 @@ export class QueueLoad {
   readonly wanted = new Map<string, Wanted>();
   readonly #parts: LoadParts;
   #isOver = false;
+  #isGivenUp = false;
   #n = 0;
   #all: Promise<unknown> = Promise.resolve();
 
@@ -80,6 +81,12 @@ export class QueueLoad {
     await this.#all;
   }
 
+  /** Leaves even those that no node has accepted. */
+  async giveUp(): Promise<void> {
+    this.#isGivenUp = true;
+    await this.stop();
+  }
+
   async #again(act: () => Promise<void>): Promise<void> {
     while (!this.#isOver) await act();
   }
@@ -96,7 +103,7 @@ export class QueueLoad {
     await pause(AGAIN_MS);
   }
 
-  /** How many runs of an app have not ended; many while nobody can say. */
+  /** How many runs of an app have not ended; as many as there may be while the database does not answer. */
   async #waiting(app: string): Promise<number> {
     try {
       const { rows } = await this.#parts.cluster.database.query<{ count: string }>(
@@ -133,7 +140,7 @@ export class QueueLoad {
       },
       body: JSON.stringify({ n, ms: Math.round(roll(RUN_MS)), fails }),
     };
-    for (;;) {
+    while (!this.#isGivenUp) {
       const { status, text, failure } = await balancer.send(ask);
       if (failure === null && status === 202) {
         this.wanted.set((JSON.parse(text) as { run_id: string }).run_id, { app, n, isDoomed });

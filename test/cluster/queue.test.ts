@@ -62,7 +62,7 @@ verifies(
     balancer.start();
     const load = new QueueLoad({ cluster, balancer, roll });
     onTestFinished(async () => {
-      await load.stop();
+      await load.giveUp();
       await balancer.stop();
     });
     load.start();
