@@ -1,4 +1,5 @@
 import { Agent, type IncomingMessage, request } from "node:http";
+import type { Target } from "./load-client.ts";
 import type { Running } from "./subject.ts";
 import { medianBy } from "./targets.ts";
 
@@ -13,7 +14,8 @@ export type DispatchResult = {
 
 export type Delay = { readonly p50Us: number; readonly p99Us: number };
 
-type Sample = { readonly requestUs: number; readonly acceptedUs: number };
+/** From the request and from the 202 to the function, and from the request to the result. */
+export type Sample = { readonly requestUs: number; readonly acceptedUs: number; readonly endedUs: number };
 
 const ANSWER_MS = 30_000;
 
@@ -25,7 +27,7 @@ export async function measureDispatch(target: Running, runs: number): Promise<Di
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   try {
     const samples: Sample[] = [];
-    for (let run = 0; run < runs; run++) samples.push(await dispatchOne(target, agent));
+    for (let run = 0; run < runs; run++) samples.push(await submitAndFollow(target, agent));
     return {
       runs,
       sinceRequest: delayOf(samples.map(({ requestUs }) => requestUs)),
@@ -36,31 +38,43 @@ export async function measureDispatch(target: Running, runs: number): Promise<Di
   }
 }
 
-async function dispatchOne({ url, headers }: Running, agent: Agent): Promise<Sample> {
+/** Submits one run to a function that returns when it began, and waits for its result; one that is late began then. */
+export async function submitAndFollow(
+  { url, headers, body }: Target,
+  agent: Agent,
+  waitMs = ANSWER_MS,
+): Promise<Sample> {
   const sentUs = nowUs();
-  const accepted = await call(url, "POST", headers, agent);
+  const accepted = await call(url, { method: "POST", headers, agent, body });
   const acceptedUs = nowUs();
   if (accepted.status !== 202) throw new Error(`status ${accepted.status} from ${url}: ${accepted.text}`);
-  const wait = { ...headers, Prefer: `wait=${ANSWER_MS / 1000}` };
-  const answer = await call(`${accepted.location}/result`, "GET", wait, agent);
-  if (answer.status !== 200) throw new Error(`status ${answer.status} of a result: ${answer.text}`);
-  const beganUs = (JSON.parse(answer.text) as { result: number }).result * 1e6;
-  return { requestUs: beganUs - sentUs, acceptedUs: beganUs - acceptedUs };
+  const wait = { ...headers, Prefer: `wait=${waitMs / 1000}` };
+  const answer = await call(`${accepted.location}/result`, { method: "GET", headers: wait, agent, waitMs });
+  const endedUs = nowUs();
+  // 202: it has not ended.
+  if (answer.status !== 200 && answer.status !== 202)
+    throw new Error(`status ${answer.status} of a result: ${answer.text}`);
+  const beganUs =
+    answer.status === 202 ? endedUs : (JSON.parse(answer.text) as { result: number }).result * 1e6;
+  return { requestUs: beganUs - sentUs, acceptedUs: beganUs - acceptedUs, endedUs: endedUs - sentUs };
 }
 
+type Question = {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly agent: Agent;
+  readonly body?: string | undefined;
+  readonly waitMs?: number;
+};
 type Answer = { readonly status: number; readonly location: string; readonly text: string };
 
-async function call(
-  url: string,
-  method: string,
-  headers: Readonly<Record<string, string>>,
-  agent: Agent,
-): Promise<Answer> {
+async function call(url: string, { method, headers, agent, body, waitMs = 0 }: Question): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  request(url, { method, headers, agent, signal: AbortSignal.timeout(ANSWER_MS) })
+  const typed = body === undefined ? headers : { ...headers, "Content-Type": "application/json" };
+  request(url, { method, headers: typed, agent, signal: AbortSignal.timeout(ANSWER_MS + waitMs) })
     .on("response", resolve)
     .on("error", reject)
-    .end();
+    .end(body);
   const response = await promise;
   const text = (await response.toArray()).join("");
   return { status: response.statusCode ?? 0, location: response.headers.location ?? "", text };

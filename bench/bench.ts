@@ -28,6 +28,9 @@ import { removeScratchDirs } from "./scratch.ts";
 import { PART_IDS, type PartId, PARTS } from "./stream-parts.ts";
 import { streamText } from "./stream-report.ts";
 import { judgeStream } from "./stream-targets.ts";
+import { queueText } from "./queue/queue-report.ts";
+import { judgeQueue } from "./queue/queue-targets.ts";
+import { isQueueSound, measureQueue, QUEUE_PART_IDS, type QueueSettings } from "./queue/queue.ts";
 import { measureStream, type StreamSettings } from "./stream.ts";
 import { judgeSeats, measureSeats } from "./seats/seats.ts";
 import { serverText } from "./server-report.ts";
@@ -41,7 +44,7 @@ import { wallsText } from "./walls-report.ts";
 import { judgeWalls } from "./walls-targets.ts";
 import { measureWalls } from "./walls.ts";
 
-const USAGE = `usage: npm run bench sync|server|cluster|seats|batching|cold|stream|async|deploy|walls|memory|gpu [-- options]
+const USAGE = `usage: npm run bench sync|server|cluster|seats|batching|cold|stream|async|queue|deploy|walls|memory|gpu [-- options]
   sync          calls/s and latency beside the floor and FastAPI
   server        FastAPI as a server app beside a bare pass-through and alone: calls, bodies, streams, WebSockets
   cluster       calls and streams of an app that another node has, beside a bare pass-through to that node
@@ -50,18 +53,21 @@ const USAGE = `usage: npm run bench sync|server|cluster|seats|batching|cold|stre
   cold          from zero replicas to the answer, and scaling out
   stream        messages/s, delays and memory of streams beside the floor and FastAPI
   async         durable 202s/s, runs finished and dispatch delays beside the bare group commit
+  queue         async runs from submit to end, beside themselves with priorities and fairness, pg-boss and graphile-worker;
+                one caller's many waiting runs beside another caller's one; a batch of many lines
   deploy        from a zip to the first answer, new and again, beside a bare start of the same function
   walls         what walls around apps cost: calls, first starts, starts from a kept template
   memory        what the service and its apps hold, idle and after a load; takes four minutes, without options but --json
   gpu           decoders as 256 streams and first tokens beside their bare loop, starts beside a bare context, batches
                 beside their bare loop; needs an NVIDIA GPU and PyTorch in python3
-  --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; batching 9, 1; cold 5, 3; stream, async 3, 1; deploy, walls 20, 5; gpu 3, 1)
+  --rounds N    rounds of each measurement (sync, server, cluster, seats 15, quick 3; batching 9, 1; cold 5, 3; stream, async 3, 1; queue 5, 1; deploy, walls 20, 5; gpu 3, 1)
   --seconds S   length of a round, not for cold, deploy nor parts fast, open (default 2, sync, server, cluster, seats and batching 1, quick 0.7)
-  --against DIR sync only: pairs of fresh services of this checkout and another one, two rounds each (default 20 rounds)
-  --database D  async only: ${DATABASES.join(" or ")} (default ${DATABASES[0]})
-  --part P      may be repeated; stream: ${PART_IDS.join(", ")}; batching: ${BATCHING_PART_IDS.join(", ")}; gpu: ${GPU_PART_IDS.join(", ")}
+  --against DIR sync, queue: pairs of fresh services of this checkout and another one, two rounds each (default 20 rounds)
+  --database D  async, queue: ${DATABASES.join(" or ")} (default ${DATABASES[0]}, of queue both)
+  --million     queue only: one caller's runs and the lines of a batch are 1,000,000 (default 100,000, quick 5,000)
+  --part P      may be repeated; stream: ${PART_IDS.join(", ")}; batching: ${BATCHING_PART_IDS.join(", ")}; queue: ${QUEUE_PART_IDS.join(", ")}; gpu: ${GPU_PART_IDS.join(", ")}
   --plots DIR   batching only: writes plots of calls per second and p95 against the load
-  --profile DIR stream, async: CPU profiles of the service, and its busiest functions in the report
+  --profile DIR stream, async, queue: CPU profiles of the service, and its busiest functions in the report; queue: of peers, too
   --tiny        gpu only, parts embeddings and stepper: with models that need no GPU, to try that the bench works
   --quick       a short look; read nothing into small differences
   --json        one JSON document on stdout`;
@@ -81,6 +87,7 @@ const ROUNDS: Readonly<Record<string, readonly [number, number]>> = {
   cold: [5, 3],
   stream: [3, 1],
   async: [3, 1],
+  queue: [5, 1],
   deploy: [20, 5],
   walls: [20, 5],
   memory: [1, 1],
@@ -102,6 +109,7 @@ async function main(): Promise<boolean> {
       plots: { type: "string" },
       against: { type: "string" },
       tiny: { type: "boolean", default: false },
+      million: { type: "boolean", default: false },
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
     },
@@ -109,7 +117,8 @@ async function main(): Promise<boolean> {
   const [what, ...more] = positionals;
   const isStream = what === "stream";
   const isAsync = what === "async";
-  const isLong = isStream || isAsync;
+  const isQueue = what === "queue";
+  const isLong = isStream || isAsync || isQueue;
   const [usual, quick] = ROUNDS[what ?? ""] ?? [0, 0];
   const isAgainst = values.against !== undefined && !values.quick;
   const rounds = Number(values.rounds ?? (isAgainst ? AGAINST_ROUNDS : values.quick ? quick : usual));
@@ -121,14 +130,16 @@ async function main(): Promise<boolean> {
   const parts = PART_IDS.filter((part) => values.part?.includes(part) ?? true);
   const gpuParts = GPU_PART_IDS.filter((part) => values.part?.includes(part) ?? true);
   const batchingParts = BATCHING_PART_IDS.filter((part) => values.part?.includes(part) ?? true);
-  const known: readonly string[] = isBatching
-    ? BATCHING_PART_IDS
-    : isGpu
-      ? GPU_PART_IDS
-      : isStream
-        ? PART_IDS
-        : [];
-  const database = DATABASES.find((kind) => kind === (values.database ?? "sqlite"));
+  const queueParts = QUEUE_PART_IDS.filter((part) => values.part?.includes(part) ?? true);
+  const knownParts: Readonly<Record<string, readonly string[]>> = {
+    batching: BATCHING_PART_IDS,
+    gpu: GPU_PART_IDS,
+    stream: PART_IDS,
+    queue: values.against === undefined ? QUEUE_PART_IDS : [],
+  };
+  const known = knownParts[what ?? ""] ?? [];
+  const databases = DATABASES.filter((kind) => kind === (values.database ?? kind));
+  const [database] = databases;
   const isSound =
     Number.isInteger(rounds) &&
     rounds > 0 &&
@@ -136,10 +147,11 @@ async function main(): Promise<boolean> {
     more.length === 0 &&
     (values.part ?? []).every((part) => known.includes(part)) &&
     (isLong || values.profile === undefined) &&
-    (what === "sync" || values.against === undefined) &&
+    (what === "sync" || isQueue || values.against === undefined) &&
+    (isQueue || !values.million) &&
     (isBatching || values.plots === undefined) &&
     (!values.tiny || (isGpu && gpuParts.every((part) => part === "embeddings" || part === "stepper"))) &&
-    (isAsync || values.database === undefined);
+    (isAsync || isQueue || values.database === undefined);
   if (isSound && isSync) {
     const settings = { rounds, measureMs, warmUpMs: values.quick ? 500 : 3000 };
     if (values.against !== undefined) return against(values.against, settings, values.json);
@@ -161,6 +173,12 @@ async function main(): Promise<boolean> {
   if (isSound && what === "deploy" && values.seconds === undefined) return deploy(rounds, values.json);
   if (isSound && isStream) {
     return stream(parts, { rounds, measureMs, profileDir: values.profile }, values.json);
+  }
+  if (isSound && isQueue && databases.length > 0) {
+    const [many, batch] = values.quick ? [5_000, 5_000] : [100_000, 50_000];
+    const settings = { databases, parts: queueParts, against: values.against, rounds, measureMs, batch };
+    const sizes = { many: values.million ? 1_000_000 : many, profileDir: values.profile };
+    return queue({ ...settings, ...sizes }, values.json);
   }
   if (isSound && isAsync && database !== undefined) {
     return async({ database, rounds, measureMs, profileDir: values.profile }, values.json);
@@ -329,6 +347,18 @@ async function async(settings: AsyncSettings, asJson: boolean): Promise<boolean>
       : asyncText(machine, settings, result, verdicts, top),
   );
   return result.problem === null && noneMissed(verdicts);
+}
+
+async function queue(settings: QueueSettings, asJson: boolean): Promise<boolean> {
+  const machine = await describeMachine();
+  const figures = await measureQueue(settings);
+  const verdicts = judgeQueue(figures);
+  print(
+    asJson
+      ? JSON.stringify({ machine, settings, figures, verdicts })
+      : queueText(machine, settings, figures, verdicts),
+  );
+  return isQueueSound(figures) && noneMissed(verdicts);
 }
 
 function noneMissed(verdicts: readonly Verdict[]): boolean {

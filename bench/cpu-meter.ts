@@ -9,6 +9,7 @@ export type CpuUse = {
   /** Of all processes below the service. */
   readonly belowMs: number;
   readonly databaseMs: number;
+  readonly loadMs: number;
   /** Cores that the rest of the machine took. */
   readonly othersCores: number;
 };
@@ -28,7 +29,13 @@ export function startCpuMeter(roles: Roles): () => CpuUse {
     );
     const ours = used.reduce((sum, ms) => sum + ms, 0);
     const othersMs = Math.max(0, machineCpuMs() - machineBefore - ours);
-    const [serviceMs = 0, databaseMs = 0, , belowMs = 0] = used;
-    return { serviceMs, belowMs, databaseMs, othersCores: othersMs / (performance.now() - startedAt) };
+    const [serviceMs = 0, databaseMs = 0, loadMs = 0, belowMs = 0] = used;
+    return {
+      serviceMs,
+      belowMs,
+      databaseMs,
+      loadMs,
+      othersCores: othersMs / (performance.now() - startedAt),
+    };
   };
 }

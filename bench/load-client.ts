@@ -6,10 +6,17 @@ import { CALL_BODY, type Running } from "./subject.ts";
 /** How hard and how long one subject is called. */
 type Pressure = Pick<LoadJob, "connections" | "leadInMs" | "measureMs">;
 
+/** Where calls go. */
+export type Target = Pick<Running, "url" | "headers"> & {
+  /** Absent: the usual one. */
+  readonly body?: string;
+};
+
 /** The bench's end of the load generator: one measurement at a time. */
 export type LoadGenerator = {
   readonly pid: number;
-  readonly measure: (target: Running, pressure: Pressure) => Promise<LoadResult>;
+  /** Of several targets, which are of one server, each connection has one. */
+  readonly measure: (targets: Target | readonly Target[], pressure: Pressure) => Promise<LoadResult>;
   readonly stop: () => Promise<void>;
 };
 
@@ -18,10 +25,13 @@ export function startLoadGenerator(): LoadGenerator {
   const child = startChild(process.execPath, [join(import.meta.dirname, "load.ts")]);
   return {
     pid: child.pid,
-    measure: async (target, pressure) => {
-      const url = new URL(target.url);
-      const request = buildRequest(url, target.headers, CALL_BODY);
-      const job: LoadJob = { host: url.hostname, port: Number(url.port), request, ...pressure };
+    measure: async (targets, pressure) => {
+      const all = [targets].flat();
+      const { hostname: host, port } = new URL(all[0]?.url ?? "");
+      const requests = all.map(({ url, headers, body = CALL_BODY }) =>
+        buildRequest(new URL(url), headers, body),
+      );
+      const job: LoadJob = { host, port: Number(port), requests, ...pressure };
       child.send(JSON.stringify(job));
       return JSON.parse(await child.nextLine()) as LoadResult;
     },

@@ -2,8 +2,8 @@
 export type LoadJob = {
   readonly host: string;
   readonly port: number;
-  /** The whole HTTP request, head and body, one character per byte. */
-  readonly request: string;
+  /** Whole HTTP requests, head and body, one character per byte: each connection repeats one, the next one the next. */
+  readonly requests: readonly string[];
   readonly connections: number;
   /** Time under load before counting starts. */
   readonly leadInMs: number;

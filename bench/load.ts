@@ -12,7 +12,7 @@ import { ResponseParser } from "./response-parser.ts";
 const LAST_ANSWER_MS = 5_000;
 
 function load(job: LoadJob): Promise<LoadResult> {
-  const request = Buffer.from(job.request, "latin1");
+  const requests = job.requests.map((request) => Buffer.from(request, "latin1"));
   const latencies = new Histogram();
   const statuses: Record<number, number> = {};
   const errors: Record<string, number> = {};
@@ -46,7 +46,7 @@ function load(job: LoadJob): Promise<LoadResult> {
     job.leadInMs + job.measureMs + LAST_ANSWER_MS,
   );
 
-  const start = () => {
+  const start = (request: Buffer) => {
     const parser = new ResponseParser();
     let sentAt = 0;
     let isOpen = true;
@@ -91,7 +91,7 @@ function load(job: LoadJob): Promise<LoadResult> {
     socket.on("close", () => end("connection closed by the server"));
     sockets.push(socket);
   };
-  for (let i = 0; i < job.connections; i++) start();
+  for (let i = 0; i < job.connections; i++) start(requests[i % requests.length]!);
   return promise;
 }
 

@@ -11,6 +11,9 @@ export const CLUSTER = {
     "cluster.s3-away": "While the bucket is away nothing that was accepted is lost, and small calls go on.",
     "cluster.versions": "A version serves through every node as soon as its deploy or rollback says success.",
     "cluster.history": "The rules that a cluster's history is held to find planted faults.",
+    "cluster.queue":
+      "Nodes die, freeze and lose their database: every async run ends once, in its turn, within its app's limits.",
+    "cluster.queue-history": "The plain queue that a cluster's queue is held against finds planted faults.",
     "cluster.through-other":
       "A node that does not own an app takes calls, streams, WebSockets, uploads, cancels and logs for it.",
     "cluster.dead-node":

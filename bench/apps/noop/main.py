@@ -10,6 +10,13 @@ def moment():
     return time.monotonic()
 
 
+def work(ms=20):
+    """Takes that long; returns when it began."""
+    began = time.monotonic()
+    time.sleep(ms / 1000)
+    return began
+
+
 def hold(until):
     """Keeps its replica until a moment of that clock; returns when it began to."""
     began = time.monotonic()

@@ -3,14 +3,14 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { Client } from "pg";
+import { Pool } from "pg";
 import { onTestFinished } from "vitest";
 import { winnerOf } from "../../../src/nodes/rendezvous.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { installed } from "../command-line.ts";
 import { DeployClient } from "../deploy-client.ts";
 import { explains } from "../explain.ts";
-import { startPostgres } from "../postgres-server.ts";
+import { type PostgresServer, startPostgres } from "../postgres-server.ts";
 import { SilentProxy } from "../silent-proxy.ts";
 import { until } from "../until.ts";
 import { zipOf } from "../zip.ts";
@@ -31,12 +31,21 @@ export type Installation = { readonly projectId: string; readonly token: string 
  */
 export class Cluster implements Installation {
   readonly nodes: readonly ClusterNode[];
+  readonly postgres: PostgresServer;
+  /** To ask the database; a restart of it does not end it. */
+  readonly database: Pool;
   readonly history: History;
   readonly projectId: string;
   readonly token: string;
 
-  private constructor(nodes: readonly ClusterNode[], history: History, installation: Installation) {
+  private constructor(
+    nodes: readonly ClusterNode[],
+    { postgres, database, history }: Pick<Cluster, "postgres" | "database" | "history">,
+    installation: Installation,
+  ) {
     this.nodes = nodes;
+    this.postgres = postgres;
+    this.database = database;
     this.history = history;
     this.projectId = installation.projectId;
     this.token = installation.token;
@@ -49,7 +58,8 @@ export class Cluster implements Installation {
     const postgres = await startPostgres({ settings: ["track_commit_timestamp=on", "max_connections=300"] });
     onTestFinished(() => postgres.stop());
     const names = Array.from({ length: count }, (_, n) => `node_${n + 1}`);
-    const history = await prepareDatabase(postgres.url, folder, names);
+    const database = await prepareDatabase(postgres.url, folder, names);
+    const history = await History.begin(database);
     const blobs = path.join(folder, "blobs");
     mkdirSync(blobs);
     const shared = { MILLRACE_BLOBS: blobs, MILLRACE_WEBHOOK_ALLOW: "127.0.0.0/8", ...env };
@@ -57,13 +67,13 @@ export class Cluster implements Installation {
     for (const name of names) {
       const url = new URL(postgres.url);
       url.username = name;
-      const database = await SilentProxy.open(url.href);
+      const way = await SilentProxy.open(url.href);
       const [apiPort, basePort, peerPort] = [await freePort(), await freePort(), await freePort()];
       const peers = await SilentProxy.openTo(peerPort);
       await history.lead(name, peers.url);
       const dataDir = path.join(folder, name);
       const own = { MILLRACE_NODE_URL: `https://127.0.0.1:${peerPort}`, ...shared };
-      nodes.push(new ClusterNode({ name, dataDir, apiPort, basePort, database, peers, env: own }));
+      nodes.push(new ClusterNode({ name, dataDir, apiPort, basePort, database: way, peers, env: own }));
     }
     const [first, ...others] = nodes;
     if (!first) throw new Error("a cluster has nodes");
@@ -73,7 +83,7 @@ export class Cluster implements Installation {
     const { project_id: projectId, token } = await installed(first.dataDir, {
       MILLRACE_DATABASE_URL: first.database.url,
     });
-    const cluster = new Cluster(nodes, history, { projectId, token });
+    const cluster = new Cluster(nodes, { postgres, database, history }, { projectId, token });
     onTestFinished(
       explains(() => nodes.map((node) => `${node.name} is ${node.id} at ${node.apiUrl}`).join("\n")),
     );
@@ -131,15 +141,15 @@ export class Cluster implements Installation {
   }
 }
 
-/** All tables, a role for each node, and what writes the history down; nothing runs yet. */
-async function prepareDatabase(url: string, folder: string, names: readonly string[]): Promise<History> {
+/** All tables, and a role for each node; nothing runs yet. */
+async function prepareDatabase(url: string, folder: string, names: readonly string[]): Promise<Pool> {
   const store = await openStore({ databaseUrl: url, dataDir: folder });
   await store.close();
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  onTestFinished(() => client.end());
-  for (const name of names) await client.query(`create role ${name} superuser login`);
-  return await History.begin(client);
+  const database = new Pool({ connectionString: url, max: 1 });
+  database.on("error", () => undefined);
+  onTestFinished(() => database.end());
+  for (const name of names) await database.query(`create role ${name} superuser login`);
+  return database;
 }
 
 async function freePort(): Promise<number> {

@@ -1,4 +1,4 @@
-import type { Client } from "pg";
+import type { Client, Pool } from "pg";
 import { RUN_STATES, isFinal } from "../../../src/model/run.ts";
 import type { Candidate } from "../../../src/nodes/rendezvous.ts";
 import type { Event } from "./history-rules.ts";
@@ -66,13 +66,13 @@ type Row = {
 
 /** What happened in a cluster, by what the database has written down. */
 export class History {
-  readonly #client: Client;
+  readonly #client: Client | Pool;
 
-  private constructor(client: Client) {
+  private constructor(client: Client | Pool) {
     this.#client = client;
   }
 
-  static async begin(client: Client): Promise<History> {
+  static async begin(client: Client | Pool): Promise<History> {
     await client.query(SCHEMA);
     return new History(client);
   }

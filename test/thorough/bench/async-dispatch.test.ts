@@ -41,6 +41,15 @@ test("a delay runs from the request, and from the 202, to what the function retu
   expect(result.sinceAccepted.p99Us).toBeLessThanOrEqual(300_000);
 });
 
+test("a run that has no result in time counts as begun then", async () => {
+  const result = await dispatchOn((req, res) => {
+    const location = `http://${req.headers.host}/runs/1`;
+    res.writeHead(202, { location }).end("{}");
+  }, 1);
+  expect(result.sinceRequest.p50Us).toBeGreaterThan(0);
+  expect(result.sinceAccepted.p50Us).toBeGreaterThan(0);
+});
+
 test("a run that is not accepted, or has no result, ends the measurement", async () => {
   await expect(dispatchOn((_req, res) => void res.writeHead(503).end("full"), 1)).rejects.toThrow(
     "status 503",

@@ -8,13 +8,16 @@ import { stopAll } from "../../../bench/processes.ts";
 
 afterAll(stopAll);
 
-async function loadOn(answer: RequestListener, path = "/run"): Promise<LoadResult> {
+async function loadOn(answer: RequestListener, ...paths: readonly string[]): Promise<LoadResult> {
   const server = createServer(answer).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
-  const target = { url, headers: {}, pid: process.pid, stop: () => Promise.resolve() };
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const targets = (paths.length > 0 ? paths : ["/run"]).map((path) => ({
+    url: `${origin}${path}`,
+    headers: {},
+  }));
   const pressure = { connections: 4, leadInMs: 0, measureMs: 200 };
-  const result = await startLoadGenerator().measure(target, pressure);
+  const result = await startLoadGenerator().measure(targets, pressure);
   server.closeAllConnections();
   server.close();
   return result;
@@ -33,6 +36,22 @@ test("every call is answered and counted once", async () => {
   expect(served - result.calls).toBeGreaterThanOrEqual(0);
   expect(served - result.calls).toBeLessThanOrEqual(4);
   expect(result.errors).toEqual({});
+});
+
+test("connections share the targets out between them", async () => {
+  const served = new Map<string, number>();
+  const result = await loadOn(
+    (req, res) => {
+      served.set(req.url ?? "", (served.get(req.url ?? "") ?? 0) + 1);
+      req.resume();
+      res.writeHead(200, { "content-length": 2 });
+      res.end("{}");
+    },
+    "/run?priority=high",
+    "/run?priority=low",
+  );
+  expect([...served.keys()].toSorted()).toEqual(["/run?priority=high", "/run?priority=low"]);
+  expect(result.statuses).toEqual({ 200: [...served.values()].reduce((sum, count) => sum + count, 0) });
 });
 
 test("an answer that is not 200 is counted under its status", async () => {
