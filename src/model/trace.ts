@@ -30,6 +30,13 @@ export type RunTrace = {
 /** The headers that pass a trace on. */
 export type TraceHeaders = { readonly traceparent: string; readonly tracestate: string | null };
 
+/** What the code that runs a call is told of its run's trace. */
+export type CallTrace = TraceHeaders & {
+  readonly traceId: string;
+  /** The span that it is told of; null if that is the caller's, because none are recorded here. */
+  readonly spanId: string | null;
+};
+
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const NO_TRACE = "0".repeat(32);
 const NO_SPAN = "0".repeat(16);
@@ -74,11 +81,11 @@ function readState(text: string): string | null {
   return members.length > 0 ? members.join(",") : null;
 }
 
-/** The headers for what comes next in the run's trace, below that span if spans are recorded. */
-export function traceHeaders(trace: RunTrace, spanId: string | null): TraceHeaders {
-  const parentId = spanId ?? trace.spanId ?? trace.parentId ?? NO_SPAN;
-  const flags = trace.isSampled ? "01" : "00";
-  return { traceparent: `00-${trace.traceId}-${parentId}-${flags}`, tracestate: trace.state };
+/** What comes next in the run's trace, below that span; null: none are recorded. */
+export function traceBelow({ traceId, parentId, isSampled, state }: RunTrace, spanId: string | null): CallTrace {
+  const flags = isSampled ? "01" : "00";
+  const traceparent = `00-${traceId}-${spanId ?? parentId ?? NO_SPAN}-${flags}`;
+  return { traceId, spanId, traceparent, tracestate: state };
 }
 
 export function newTraceId(): string {

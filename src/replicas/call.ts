@@ -5,6 +5,7 @@ import type { Batch } from "./slots/batch.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
 import type { CallPhase } from "./wire-order.ts";
 import type { HttpRequest } from "../model/http-request.ts";
+import type { CallTrace } from "../model/trace.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
 
 /** One yield of a generator: text as it is, or any other value as JSON. */
@@ -94,6 +95,8 @@ export class Call implements SlotCall {
   resume: Resume | null = null;
   /** Which attempt of its run this is. */
   attempt = 1;
+  /** Null if its run belongs to no trace. */
+  trace: CallTrace | null = null;
   limitMs = 0;
   group: object | null = null;
   size = 1;

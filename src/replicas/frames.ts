@@ -1,4 +1,5 @@
 import { GrowingBytes, writeAscii } from "../kit/bytes.ts";
+import type { TraceHeaders } from "../model/trace.ts";
 
 /**
  * Frames of the wire and of the control connection: payload length, call id (both u32, little endian), type
@@ -18,6 +19,7 @@ export const FRAME = {
   RESUME: 11,
   CHECKPOINT: 12,
   PROGRESS: 13,
+  TRACE: 14,
   CANCEL: 32,
   WITHDRAW: 33,
   CREDIT: 34,
@@ -71,6 +73,15 @@ export function packResume(callId: number, { value, checkpointSent, sent }: Resu
   frame.writeBigUInt64LE(BigInt(sent), HEAD_BYTES);
   frame.writeBigUInt64LE(BigInt(checkpointSent), HEAD_BYTES + 8);
   frame.set(value, HEAD_BYTES + RESUME_HEAD_BYTES);
+  return frame;
+}
+
+/** The frame before a call that belongs to a trace. */
+export function packTrace(callId: number, { traceparent, tracestate }: TraceHeaders): Buffer {
+  const text = traceparent + (tracestate ?? "");
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + text.length);
+  writeFrameHead(frame, 0, text.length, callId, FRAME.TRACE);
+  frame.write(text, HEAD_BYTES, "latin1");
   return frame;
 }
 

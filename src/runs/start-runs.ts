@@ -19,6 +19,7 @@ import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
+import type { Tracer } from "./traces/tracer.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
 import { Deliverer } from "./webhooks/deliverer.ts";
@@ -31,6 +32,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<DispatcherParts, "target" | "versionTarget"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
+    readonly tracer: Tracer;
     readonly webhookAllow: AddressRanges;
     readonly ownership: Ownership;
     /** Null if this is the only service. */
@@ -85,7 +87,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new CheckpointWriter({ store, clock: steadyClock, log }),
   );
   const partReader = new PartReader(store, clock);
-  const runParts = { clock, store, partReader, partWriter, checkpointWriter };
+  const runParts = { clock, store, partReader, partWriter, checkpointWriter, tracer: parts.tracer };
   const executor = new Executor(runParts, lightRecorder, recorder);
   const lookup = new RunLookup({ executor, journal, store, partReader, large });
   const fileRuns = await life.begin(
@@ -152,6 +154,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     deliverer,
     steadyClock,
     signingSecrets,
+    tracer: parts.tracer,
     endRunsOf,
     fileRuns,
   };
