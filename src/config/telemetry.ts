@@ -3,9 +3,10 @@ import { SAMPLERS, type SamplerName, type Sampling, samplingOf } from "../model/
 
 /**
  * How traces are exported. The exporter itself reads further variables: `OTEL_EXPORTER_OTLP_HEADERS`, `…_TIMEOUT`,
- * `…_COMPRESSION` and those of certificates; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` name the service.
+ * `…_COMPRESSION` and those of certificates. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` name the service.
  */
 export type TraceSettings = {
+  readonly url: string;
   readonly protocol: "http/protobuf" | "http/json";
   readonly sampling: Sampling;
   /** Spans that may wait for their export, and how many are sent at once, after how long. */
@@ -77,16 +78,17 @@ const MAX_DELAY_MS = 3_600_000;
 /** Null if no endpoint is configured, or exporting is turned off. As the standard wants it, a bad value is only warned of. */
 export function readTelemetry(env: Env, problems: Problems): TraceSettings | null {
   const given = (name: Variable): string | null => env[name]?.trim() || null;
-  const endpoint = given("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ?? given("OTEL_EXPORTER_OTLP_ENDPOINT");
+  const base = given("OTEL_EXPORTER_OTLP_ENDPOINT");
+  const url = given("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ?? (base && `${base.replace(/\/+$/, "")}/v1/traces`);
   const exporter = given("OTEL_TRACES_EXPORTER") ?? "otlp";
-  if (endpoint === null || exporter === "none" || given("OTEL_SDK_DISABLED")?.toLowerCase() === "true")
+  if (url === null || exporter === "none" || given("OTEL_SDK_DISABLED")?.toLowerCase() === "true")
     return null;
   const ignored = (name: Variable, expects: string): null => {
     problems.warn(`${name} must be ${expects}; traces are not exported`);
     return null;
   };
   if (exporter !== "otlp") return ignored("OTEL_TRACES_EXPORTER", '"otlp" or "none"');
-  if (!/^https?:$/.test(URL.parse(endpoint)?.protocol ?? ""))
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
     return ignored("OTEL_EXPORTER_OTLP_ENDPOINT", "an http or https address");
   const protocol =
     given("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") ?? given("OTEL_EXPORTER_OTLP_PROTOCOL") ?? "http/protobuf";
@@ -102,9 +104,11 @@ export function readTelemetry(env: Env, problems: Problems): TraceSettings | nul
   };
   const maxWaiting = Math.floor(number("OTEL_BSP_MAX_QUEUE_SIZE", 1, MAX_SPANS));
   const batchSize = Math.floor(number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 1, MAX_SPANS));
+  const sampler = readSampler(given("OTEL_TRACES_SAMPLER"), problems);
   return {
+    url,
     protocol,
-    sampling: samplingOf(readSampler(given("OTEL_TRACES_SAMPLER"), problems), number("OTEL_TRACES_SAMPLER_ARG", 0, 1)),
+    sampling: samplingOf(sampler, number("OTEL_TRACES_SAMPLER_ARG", 0, 1)),
     maxWaiting,
     batchSize: Math.min(batchSize, maxWaiting),
     delayMs: number("OTEL_BSP_SCHEDULE_DELAY", 0, MAX_DELAY_MS),

@@ -10,7 +10,7 @@ const NAME = "millrace";
 
 /** Loads OpenTelemetry's own packages, which read the further `OTEL_*` variables themselves. */
 export async function openExporter(
-  { protocol }: TraceSettings,
+  { url, protocol }: TraceSettings,
   nodeId: string,
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): Promise<SpanExporter> {
@@ -20,7 +20,7 @@ export async function openExporter(
     protocol === "http/json"
       ? await import("@opentelemetry/exporter-trace-otlp-http")
       : await import("@opentelemetry/exporter-trace-otlp-proto");
-  const exporter = new OTLPTraceExporter();
+  const exporter = new OTLPTraceExporter({ url });
   const named = {
     "service.name": env["OTEL_SERVICE_NAME"] || NAME,
     "service.version": VERSION,
