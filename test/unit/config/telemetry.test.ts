@@ -1,6 +1,7 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { Problems } from "../../../src/config/problems.ts";
-import { readTelemetry } from "../../../src/config/telemetry.ts";
+import { readTelemetry, TELEMETRY_VARIABLES } from "../../../src/config/telemetry.ts";
 import { verifies } from "../../verifies.ts";
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318/" };
@@ -61,4 +62,13 @@ test("a bad value is warned of and does not stop the service", () => {
   const odd = { ...ENDPOINT, OTEL_TRACES_SAMPLER: "jaeger", OTEL_TRACES_SAMPLER_ARG: "7", OTEL_BSP_SCHEDULE_DELAY: "x" };
   expect(read(odd).warnings).toHaveLength(3);
   expect(read(odd).settings).toEqual(read(ENDPOINT).settings);
+});
+
+test("docs/config.md lists each variable with its default and meaning, and no other", () => {
+  const document = readFileSync(new URL("../../../docs/config.md", import.meta.url), "utf8");
+  const rows = Object.entries(TELEMETRY_VARIABLES).map(([name, { default: usual, meaning }]) => {
+    const shown: string = usual;
+    return `| \`${name}\` | ${shown === "unset" ? shown : `\`${shown}\``} | ${meaning} |`;
+  });
+  expect(document.split("\n").filter((line) => line.startsWith("| `OTEL_"))).toEqual(rows);
 });
