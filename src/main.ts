@@ -231,10 +231,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const { catalog } = apps;
   const webhookAllow = new AddressRanges(settings.webhookAllow);
-  const tracer = await startTracer(
-    { settings: settings.traces, nodeId: ownership.owner, clock, log },
-    life,
-  );
+  const tracer = await startTracer({ settings: settings.traces, nodeId: ownership.owner, clock, log }, life);
   const runs = await startRuns(
     {
       ...settings,

@@ -61,7 +61,8 @@ const MAX_MEMBERS = 32;
 /** What every participant must be able to pass on; beyond it, members are left out. */
 const MAX_STATE_CHARS = 512;
 const LONG_MEMBER_CHARS = 128;
-const MEMBER = /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
+const MEMBER =
+  /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 
 /** A `tracestate` as it is passed on; null if it is not valid. Of one that is too long, long members go first. */
 function readState(text: string): string | null {
@@ -82,7 +83,10 @@ function readState(text: string): string | null {
 }
 
 /** What comes next in the run's trace, below that span; null: none are recorded. */
-export function traceBelow({ traceId, parentId, isSampled, state }: RunTrace, spanId: string | null): CallTrace {
+export function traceBelow(
+  { traceId, parentId, isSampled, state }: RunTrace,
+  spanId: string | null,
+): CallTrace {
   const flags = isSampled ? "01" : "00";
   const traceparent = `00-${traceId}-${spanId ?? parentId ?? NO_SPAN}-${flags}`;
   return { traceId, spanId, traceparent, tracestate: state };

@@ -7,7 +7,14 @@ import type { Exit, Started, Usage } from "../engines/engine.ts";
 import { Control } from "./control.ts";
 import type { FleetReplica, ReplicaEvents, ReplicaSource } from "./fleet-events.ts";
 import { LAST_WORDS_MS, ReplicaLife } from "./replica-life.ts";
-import { type CheckpointAnswer, packBatch, packCalls, type PackedCall, packResume, packTrace } from "./frames.ts";
+import {
+  type CheckpointAnswer,
+  packBatch,
+  packCalls,
+  type PackedCall,
+  packResume,
+  packTrace,
+} from "./frames.ts";
 import type { ConnectionKind, Home } from "../engines/home.ts";
 import { LogSockets } from "../engines/log-lines.ts";
 import { Heartbeat } from "../engines/heartbeat.ts";

@@ -115,7 +115,18 @@ export function deliveryOf(
   { status: runStatus, contentType, body }: RunResponse,
   now: number,
 ): NewDelivery {
-  return { id, appNumber, url, contentType, runStatus, body, sealedSecret, nextAt: now, createdAt: now, trace };
+  return {
+    id,
+    appNumber,
+    url,
+    contentType,
+    runStatus,
+    body,
+    sealedSecret,
+    nextAt: now,
+    createdAt: now,
+    trace,
+  };
 }
 
 /** The text of a stream piece by piece, as its caller got it; `error` follows its chunks. */

@@ -9,7 +9,8 @@ export const TRACES = {
     "traces.record": "The record of a run has the id of its trace.",
   }),
   ...section("docs/telemetry.md: Where it goes", {
-    "traces.function": "A function gets the trace from `millrace.run` and as OpenTelemetry's current context.",
+    "traces.function":
+      "A function gets the trace from `millrace.run` and as OpenTelemetry's current context.",
     "traces.server": "A server app gets the trace with each request.",
     "traces.webhook": "A webhook gets the trace of its run.",
     "traces.async": "An async run keeps its trace through its attempts, and on other nodes.",
@@ -23,7 +24,8 @@ export const TRACES = {
     "traces.slow": "A collector that is slow or gone holds up no call; dropped spans are counted.",
   }),
   ...section("docs/telemetry.md: What the spans say", {
-    "traces.spans": "A run has spans for its request, each attempt, queue, start, setup, execution and delivery.",
+    "traces.spans":
+      "A run has spans for its request, each attempt, queue, start, setup, execution and delivery.",
     "traces.batch": "Calls that ran together are linked by a span of their batch.",
     "traces.gen-ai": "The tokens that an answer in OpenAI's form reports are attributes of its span.",
   }),

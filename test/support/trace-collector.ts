@@ -42,7 +42,11 @@ type JsonSpan = Pick<CollectedSpan, "name" | "kind" | "traceId" | "spanId"> & {
 /** A real HTTP server on loopback that takes spans as an OpenTelemetry collector does, and keeps those that are JSON. */
 export class TraceCollector {
   readonly spans: CollectedSpan[] = [];
-  readonly requests: { readonly url: string; readonly headers: IncomingHttpHeaders; readonly body: Buffer }[] = [];
+  readonly requests: {
+    readonly url: string;
+    readonly headers: IncomingHttpHeaders;
+    readonly body: Buffer;
+  }[] = [];
   /** What the next exports are answered; null: nothing, ever. */
   status: number | null = 200;
   readonly news = new Condition();
@@ -52,7 +56,8 @@ export class TraceCollector {
       if (this.status === 200 && request.headers["content-type"] === "application/json")
         this.spans.push(...spansIn(JSON.parse(body.toString("utf8")) as Batch));
       this.news.notify();
-      if (this.status !== null) response.writeHead(this.status, { "content-type": "application/json" }).end("{}");
+      if (this.status !== null)
+        response.writeHead(this.status, { "content-type": "application/json" }).end("{}");
     });
   });
 
@@ -76,7 +81,10 @@ export class TraceCollector {
   }
 
   /** The spans of a trace, once it has what is looked for. */
-  async trace(traceId: string, isWhole: (spans: readonly CollectedSpan[]) => boolean): Promise<CollectedSpan[]> {
+  async trace(
+    traceId: string,
+    isWhole: (spans: readonly CollectedSpan[]) => boolean,
+  ): Promise<CollectedSpan[]> {
     for (;;) {
       const spans = this.spans.filter((span) => span.traceId === traceId);
       if (isWhole(spans)) return spans;
@@ -93,22 +101,20 @@ export class TraceCollector {
 function spansIn({ resourceSpans }: Batch): CollectedSpan[] {
   return resourceSpans.flatMap(({ resource, scopeSpans }) =>
     scopeSpans.flatMap(({ spans }) =>
-      spans.map(
-        (span): CollectedSpan => ({
-          name: span.name,
-          kind: span.kind,
-          traceId: span.traceId,
-          spanId: span.spanId,
-          parentSpanId: span.parentSpanId ?? "",
-          traceState: span.traceState ?? "",
-          startMs: Number(span.startTimeUnixNano) / 1e6,
-          endMs: Number(span.endTimeUnixNano) / 1e6,
-          attributes: plain(span.attributes),
-          links: (span.links ?? []).map(({ traceId, spanId }) => ({ traceId, spanId })),
-          error: span.status.code === 2 ? (span.status.message ?? "") : null,
-          resource: plain(resource.attributes),
-        }),
-      ),
+      spans.map((span): CollectedSpan => ({
+        name: span.name,
+        kind: span.kind,
+        traceId: span.traceId,
+        spanId: span.spanId,
+        parentSpanId: span.parentSpanId ?? "",
+        traceState: span.traceState ?? "",
+        startMs: Number(span.startTimeUnixNano) / 1e6,
+        endMs: Number(span.endTimeUnixNano) / 1e6,
+        attributes: plain(span.attributes),
+        links: (span.links ?? []).map(({ traceId, spanId }) => ({ traceId, spanId })),
+        error: span.status.code === 2 ? (span.status.message ?? "") : null,
+        resource: plain(resource.attributes),
+      })),
     ),
   );
 }

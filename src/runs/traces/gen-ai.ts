@@ -60,11 +60,15 @@ function count(value: unknown): number | undefined {
 
 function reasonsIn(choices: unknown): string[] {
   if (!Array.isArray(choices)) return [];
-  return choices.slice(0, MAX_REASONS).flatMap((choice: unknown) => text(table(choice)?.["finish_reason"]) ?? []);
+  return choices
+    .slice(0, MAX_REASONS)
+    .flatMap((choice: unknown) => text(table(choice)?.["finish_reason"]) ?? []);
 }
 
 function defined(attributes: Readonly<Record<string, SpanAttributes[string] | undefined>>): SpanAttributes {
   return Object.fromEntries(
-    Object.entries(attributes).filter((entry): entry is [string, SpanAttributes[string]] => entry[1] !== undefined),
+    Object.entries(attributes).filter(
+      (entry): entry is [string, SpanAttributes[string]] => entry[1] !== undefined,
+    ),
   );
 }

@@ -44,7 +44,10 @@ export async function openExporter(
       endTime,
       duration: hrTime(Math.max(0, span.endMs - span.startMs)),
       ended: true,
-      status: errorCode === null ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: errorCode },
+      status:
+        errorCode === null
+          ? { code: SpanStatusCode.UNSET }
+          : { code: SpanStatusCode.ERROR, message: errorCode },
       attributes: span.attributes as Attributes,
       links: span.links.map((link) => ({ context: contextOf(link.traceId, link.spanId, false) })),
       events: [],
@@ -75,7 +78,12 @@ function contextOf(traceId: string, spanId: string, isRemote: boolean, traceStat
 /** The exporter only writes it. */
 function stateOf(state: string | null): TraceState | undefined {
   if (state === null) return undefined;
-  const unchanged: TraceState = { set: () => unchanged, unset: () => unchanged, get: () => undefined, serialize: () => state };
+  const unchanged: TraceState = {
+    set: () => unchanged,
+    unset: () => unchanged,
+    get: () => undefined,
+    serialize: () => state,
+  };
   return unchanged;
 }
 

@@ -113,7 +113,15 @@ function queueSpans(
   // The wait of a call that no replica was ready for begins with that.
   const readyMs = Math.min(endMs, startMs + coldMs);
   const startId = newSpanId();
-  spans.push({ ...PLAIN, ...below, name: "start", spanId: startId, parentId: queueId, startMs, endMs: readyMs });
+  spans.push({
+    ...PLAIN,
+    ...below,
+    name: "start",
+    spanId: startId,
+    parentId: queueId,
+    startMs,
+    endMs: readyMs,
+  });
   if (setupMs > 0) {
     const setup = { startMs: Math.max(startMs, readyMs - setupMs), endMs: readyMs };
     spans.push({ ...PLAIN, ...below, ...setup, name: "setup", spanId: newSpanId(), parentId: startId });

@@ -103,7 +103,8 @@ export class SpanQueue {
     this.dropped += count;
     if (this.#hasWarned) return;
     this.#hasWarned = true;
-    const text = "the collector takes no spans, or takes them too slowly: spans are dropped, and counted in /metrics";
+    const text =
+      "the collector takes no spans, or takes them too slowly: spans are dropped, and counted in /metrics";
     this.#parts.log.warn({ err: error ?? undefined, dropped: this.dropped }, text);
   }
 }

@@ -48,7 +48,13 @@ export class Tracer {
     const { traceId, parentId, state } = context;
     const said = hasToken && context.isSampled;
     const isTaken = this.#parts ? isSampled(this.#parts.sampling, hasToken ? context : null) : said;
-    return { traceId, parentId, spanId: this.#parts && isTaken ? newSpanId() : null, isSampled: isTaken, state };
+    return {
+      traceId,
+      parentId,
+      spanId: this.#parts && isTaken ? newSpanId() : null,
+      isSampled: isTaken,
+      state,
+    };
   }
 
   /** The trace of the run of a schedule. */
@@ -129,7 +135,10 @@ type StartParts = {
 };
 
 /** Loads what exports traces only if an endpoint is configured: it takes time and memory. */
-export async function startTracer({ settings, nodeId, clock, log }: StartParts, life: Lifecycle): Promise<Tracer> {
+export async function startTracer(
+  { settings, nodeId, clock, log }: StartParts,
+  life: Lifecycle,
+): Promise<Tracer> {
   if (!settings) return new Tracer(null);
   return await life.start(
     "traces",

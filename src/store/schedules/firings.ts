@@ -134,7 +134,8 @@ export const firings = {
         if (free % 1_000 === 0) continue;
         const firing = { ...started(schedule, { at: free, runId }), isManual: true };
         const made = session.db.insertInto("firings").values(rowOf(firing)).onConflict(doNothing);
-        if (await isDone(made)) return await insertRuns(session, [acceptedRun(schedule, { runId, trace }, now)]);
+        if (await isDone(made))
+          return await insertRuns(session, [acceptedRun(schedule, { runId, trace }, now)]);
       }
     },
   ),
@@ -457,7 +458,15 @@ function acceptedRun(
 ): AcceptedRun {
   if (versionId === null) throw new Error("an app without a version cannot have runs");
   const target = { appNumber, versionId };
-  const origin = { id, target, functionName: spec.functionName, ip: null, caller: null, webhook: null, trace };
+  const origin = {
+    id,
+    target,
+    functionName: spec.functionName,
+    ip: null,
+    caller: null,
+    webhook: null,
+    trace,
+  };
   const run = makeRun(origin, { ...NOT_BEGUN, isAsync: true, state: "queued", createdAt: now });
   return { run, payload: payloadOf(spec), owner: null };
 }

@@ -1,4 +1,5 @@
 import { existsSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { afterAll, expect } from "vitest";
 import { newSpanId, newTraceId } from "../../../src/model/trace.ts";
 import type { TestService } from "../../support/service.ts";
@@ -6,7 +7,7 @@ import { type CollectedSpan, TraceCollector } from "../../support/trace-collecto
 import { until } from "../../support/until.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
-import { bundleFile, ended } from "../async/site.ts";
+import { ended } from "../async/site.ts";
 import { pair } from "../nodes/pair.ts";
 
 /** Each run fails once; `hold` keeps the only replica while others gather. */
@@ -65,8 +66,8 @@ verifies(
     const hookOf = (traceId: string) => target.received.find(({ path }) => path === `/${traceId}`);
     const { owner, other } = await services.sides("app");
     const held = other.call("app", {}, { functionName: "hold" });
-    const first = services.first;
-    const file = (name: string) => bundleFile(owner, first.apps.get("app")!, name);
+    const { first } = services;
+    const file = (name: string) => path.join(owner.bundleDir(first.apps.get("app")!), name);
     await until("the replica is busy", () => existsSync(file("held")));
     const runs = [await submit(other, 1, target), await submit(other, 2, target)];
     writeFileSync(file("go"), "");
@@ -82,13 +83,20 @@ verifies(
     for (const [i, { id, traceId, parentId }] of runs.entries()) {
       const spans = traces[i]!;
       const receive = byName(spans, "receive");
-      expect(receive).toMatchObject([{ parentSpanId: parentId, attributes: { "http.response.status_code": 202 } }]);
+      expect(receive).toMatchObject([
+        { parentSpanId: parentId, attributes: { "http.response.status_code": 202 } },
+      ]);
       const attempts = byName(spans, "attempt");
-      expect(attempts.map(({ attributes }) => Number(attributes["millrace.run.attempt"])).toSorted()).toEqual([1, 2]);
+      expect(attempts.map(({ attributes }) => Number(attributes["millrace.run.attempt"])).toSorted()).toEqual(
+        [1, 2],
+      );
       for (const attempt of attempts) {
         expect(attempt.parentSpanId).toBe(receive[0]?.spanId);
         for (const name of ["queue", "run"])
-          expect([name, byName(spans, name).filter((span) => span.parentSpanId === attempt.spanId).length]).toEqual([name, 1]);
+          expect([
+            name,
+            byName(spans, name).filter((span) => span.parentSpanId === attempt.spanId).length,
+          ]).toEqual([name, 1]);
       }
       const [delivery] = byName(spans, "delivery");
       expect(delivery).toMatchObject({ parentSpanId: receive[0]?.spanId, kind: 3, error: null });
@@ -98,14 +106,17 @@ verifies(
         6 + byName(spans, "batch").length,
       );
       expect(new Set(spans.map(({ spanId }) => spanId)).size).toBe(spans.length);
-      for (const span of [...attempts, ...byName(spans, "run")]) expect(span.attributes["millrace.run.id"]).toBe(id);
+      for (const span of [...attempts, ...byName(spans, "run")])
+        expect(span.attributes["millrace.run.id"]).toBe(id);
     }
     // They left together at least once: after the replica was free.
     expect(batches.length).toBeGreaterThan(0);
     for (const batch of batches) {
       const members = runSpans.filter(({ links }) => links.some(({ spanId }) => spanId === batch.spanId));
       expect(members).toHaveLength(2);
-      expect(new Set(batch.links.map(({ spanId }) => spanId))).toEqual(new Set(members.map(({ spanId }) => spanId)));
+      expect(new Set(batch.links.map(({ spanId }) => spanId))).toEqual(
+        new Set(members.map(({ spanId }) => spanId)),
+      );
       expect(members.map(({ spanId }) => spanId)).toContain(batch.parentSpanId);
     }
   },

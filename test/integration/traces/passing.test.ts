@@ -80,7 +80,10 @@ const service = sharedService(
       main: MAIN,
       toml: '[scaling]\nmax_replicas = 1\n[retry]\non = ["ConnectionError"]\nmax_attempts = 2\ninitial_delay = 0\n',
     },
-    open: { main: MAIN.replaceAll("async def", "def").replace(/.*asyncio.*\n/g, ""), toml: "[deployment]\ndisable_auth = true\n" },
+    open: {
+      main: MAIN.replaceAll("async def", "def").replace(/.*asyncio.*\n/g, ""),
+      toml: "[deployment]\ndisable_auth = true\n",
+    },
     server: serverApp(),
     serial: { main: BATCHED, toml: "[batching.together]\n", files: OPENTELEMETRY },
     threaded: { main: CONTEXT, toml: "[scaling]\nreplica_concurrency = 2\n", files: OPENTELEMETRY },
@@ -93,29 +96,39 @@ function newParent(flags = "01"): string {
   return `00-${newTraceId()}-${newSpanId()}-${flags}`;
 }
 
-verifies(["traces.function", "traces.run-id", "traces.record"], "a function gets the trace of its call", async () => {
-  const traceparent = newParent();
-  const headers = { traceparent, tracestate: "congo=t61, rojo=00f" };
-  for (const functionName of ["run", "later"]) {
-    const answer = await service().call("app", {}, { functionName, headers });
-    expect(answer.json.result).toEqual([traceparent, "congo=t61,rojo=00f"]);
-    const runId = answer.headers.get("x-request-id") ?? "";
-    expect(runId.replaceAll("-", "")).not.toContain(traceparent.slice(3, 35));
+verifies(
+  ["traces.function", "traces.run-id", "traces.record"],
+  "a function gets the trace of its call",
+  async () => {
+    const traceparent = newParent();
+    const headers = { traceparent, tracestate: "congo=t61, rojo=00f" };
+    for (const functionName of ["run", "later"]) {
+      const answer = await service().call("app", {}, { functionName, headers });
+      expect(answer.json.result).toEqual([traceparent, "congo=t61,rojo=00f"]);
+      const runId = answer.headers.get("x-request-id") ?? "";
+      expect(runId.replaceAll("-", "")).not.toContain(traceparent.slice(3, 35));
+      await service().service.settle();
+      expect(await recordOf(service(), "app", runId)).toMatchObject({ traceId: traceparent.slice(3, 35) });
+    }
+    const plain = await service().call("app");
+    expect(plain.json.result).toEqual([null, null]);
     await service().service.settle();
-    expect(await recordOf(service(), "app", runId)).toMatchObject({ traceId: traceparent.slice(3, 35) });
-  }
-  const plain = await service().call("app");
-  expect(plain.json.result).toEqual([null, null]);
-  await service().service.settle();
-  expect(await recordOf(service(), "app", plain.headers.get("x-request-id") ?? "")).not.toHaveProperty("traceId");
-});
+    expect(await recordOf(service(), "app", plain.headers.get("x-request-id") ?? "")).not.toHaveProperty(
+      "traceId",
+    );
+  },
+);
 
-verifies("traces.w3c", "a traceparent that is not valid is none, and its tracestate is not read", async () => {
-  const headers = { traceparent: newParent().toUpperCase(), tracestate: "a=1" };
-  expect((await service().call("app", {}, { headers })).json.result).toEqual([null, null]);
-  const twice = { traceparent: `${newParent()}, ${newParent()}` };
-  expect((await service().call("app", {}, { headers: twice })).json.result).toEqual([null, null]);
-});
+verifies(
+  "traces.w3c",
+  "a traceparent that is not valid is none, and its tracestate is not read",
+  async () => {
+    const headers = { traceparent: newParent().toUpperCase(), tracestate: "a=1" };
+    expect((await service().call("app", {}, { headers })).json.result).toEqual([null, null]);
+    const twice = { traceparent: `${newParent()}, ${newParent()}` };
+    expect((await service().call("app", {}, { headers: twice })).json.result).toEqual([null, null]);
+  },
+);
 
 verifies("traces.token", "without a valid token, nothing asks for a trace to be recorded", async () => {
   const traceparent = newParent();
@@ -149,21 +162,29 @@ verifies("traces.function", "it is OpenTelemetry's current context while the app
   expect(streamed.text).toContain(traceId);
 });
 
-verifies("traces.server", "a server app gets it with each request, in place of what else is called so", async () => {
-  const tracesIn = (answer: { readonly json: { readonly headers: readonly (readonly [string, string])[] } }) =>
-    answer.json.headers.filter(([name]) => /^trace/i.test(name)).map(([name, value]) => [name.toLowerCase(), value]);
-  const traceparent = newParent();
-  const good = await service().call("server", {}, { headers: { traceparent, tracestate: "a=1" } });
-  expect(tracesIn(good)).toEqual([
-    ["traceparent", traceparent],
-    ["tracestate", "a=1"],
-  ]);
-  const bad = await service().call("server", {}, { headers: { traceparent: "bad", tracestate: "a=1" } });
-  expect(tracesIn(bad)).toEqual([]);
-  const id = await submit(service(), "server", {}, { headers: { traceparent } });
-  const { result } = await ended(service(), "server", id);
-  expect(tracesIn({ json: result as never })).toEqual([["traceparent", traceparent]]);
-});
+verifies(
+  "traces.server",
+  "a server app gets it with each request, in place of what else is called so",
+  async () => {
+    const tracesIn = (answer: {
+      readonly json: { readonly headers: readonly (readonly [string, string])[] };
+    }) =>
+      answer.json.headers
+        .filter(([name]) => /^trace/i.test(name))
+        .map(([name, value]) => [name.toLowerCase(), value]);
+    const traceparent = newParent();
+    const good = await service().call("server", {}, { headers: { traceparent, tracestate: "a=1" } });
+    expect(tracesIn(good)).toEqual([
+      ["traceparent", traceparent],
+      ["tracestate", "a=1"],
+    ]);
+    const bad = await service().call("server", {}, { headers: { traceparent: "bad", tracestate: "a=1" } });
+    expect(tracesIn(bad)).toEqual([]);
+    const id = await submit(service(), "server", {}, { headers: { traceparent } });
+    const { result } = await ended(service(), "server", id);
+    expect(tracesIn({ json: result as never })).toEqual([["traceparent", traceparent]]);
+  },
+);
 
 verifies(
   ["traces.async", "traces.webhook"],
@@ -172,7 +193,11 @@ verifies(
     const target = await WebhookTarget.open();
     const traceparent = newParent("00");
     const suffix = `?async=true&webhookEndpoint=${encodeURIComponent(`${target.url}/hook`)}`;
-    const answer = await service().call("app", {}, { functionName: "flaky", suffix, headers: { traceparent } });
+    const answer = await service().call(
+      "app",
+      {},
+      { functionName: "flaky", suffix, headers: { traceparent } },
+    );
     expect(answer.status).toBe(202);
     const run = await ended(service(), "app", answer.json.run_id);
     expect(run).toMatchObject({ attempt: 2, result: [traceparent, null], traceId: traceparent.slice(3, 35) });

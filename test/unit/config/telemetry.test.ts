@@ -58,8 +58,14 @@ test("a bad value is warned of and does not stop the service", () => {
     { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
     { ...ENDPOINT, OTEL_TRACES_EXPORTER: "zipkin" },
   ];
-  for (const env of bad) expect(read(env)).toEqual({ settings: null, warnings: [expect.stringContaining("OTEL_")] });
-  const odd = { ...ENDPOINT, OTEL_TRACES_SAMPLER: "jaeger", OTEL_TRACES_SAMPLER_ARG: "7", OTEL_BSP_SCHEDULE_DELAY: "x" };
+  for (const env of bad)
+    expect(read(env)).toEqual({ settings: null, warnings: [expect.stringContaining("OTEL_")] });
+  const odd = {
+    ...ENDPOINT,
+    OTEL_TRACES_SAMPLER: "jaeger",
+    OTEL_TRACES_SAMPLER_ARG: "7",
+    OTEL_BSP_SCHEDULE_DELAY: "x",
+  };
   expect(read(odd).warnings).toHaveLength(3);
   expect(read(odd).settings).toEqual(read(ENDPOINT).settings);
 });

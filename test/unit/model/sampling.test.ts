@@ -12,14 +12,16 @@ const context = (isTaken: boolean, traceId = newTraceId()) => ({
 test("each sampler decides as the standard says", () => {
   const decide = (name: (typeof SAMPLERS)[number], parent: boolean | null) =>
     isSampled(samplingOf(name, 0), parent === null ? null : context(parent));
-  expect(SAMPLERS.map((name) => [name, decide(name, null), decide(name, true), decide(name, false)])).toEqual([
-    ["always_on", true, true, true],
-    ["always_off", false, false, false],
-    ["traceidratio", false, false, false],
-    ["parentbased_always_on", true, true, false],
-    ["parentbased_always_off", false, true, false],
-    ["parentbased_traceidratio", false, true, false],
-  ]);
+  expect(SAMPLERS.map((name) => [name, decide(name, null), decide(name, true), decide(name, false)])).toEqual(
+    [
+      ["always_on", true, true, true],
+      ["always_off", false, false, false],
+      ["traceidratio", false, false, false],
+      ["parentbased_always_on", true, true, false],
+      ["parentbased_always_off", false, true, false],
+      ["parentbased_traceidratio", false, true, false],
+    ],
+  );
 });
 
 test("a ratio takes that part of all traces, and the same ones everywhere", () => {

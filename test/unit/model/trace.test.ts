@@ -34,7 +34,8 @@ verifies("traces.w3c", "an invalid traceparent is none", () => {
     "no letters of hexadecimal": PARENT.replace("0af7", "0agz"),
     empty: "",
   };
-  for (const [what, header] of Object.entries(wrong)) expect([what, readTrace(header, "a=1")]).toEqual([what, null]);
+  for (const [what, header] of Object.entries(wrong))
+    expect([what, readTrace(header, "a=1")]).toEqual([what, null]);
 });
 
 verifies("traces.w3c", "a later version is read as far as this one goes", () => {
@@ -48,30 +49,47 @@ describe("tracestate", () => {
   const stateOf = (text: string): string | null => readTrace(PARENT, text)?.state ?? null;
 
   verifies("traces.w3c", "a valid one is passed on", () => {
-    expect(stateOf("congo=t61rcWkgMzE, rojo=00f067aa0ba902b7")).toBe("congo=t61rcWkgMzE,rojo=00f067aa0ba902b7");
+    expect(stateOf("congo=t61rcWkgMzE, rojo=00f067aa0ba902b7")).toBe(
+      "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7",
+    );
     expect(stateOf("tenant@vendor=a=b".replace("=b", ""))).toBe("tenant@vendor=a");
     expect(stateOf("a=1,, ,b=2")).toBe("a=1,b=2");
     expect(stateOf(`${"k".repeat(256)}=1`)).toBe(`${"k".repeat(256)}=1`);
   });
 
   verifies("traces.w3c", "an invalid one is dropped alone", () => {
-    const wrong = ["", "a", "A=1", "a=", "=1", "a=1,a=2", "a=b=c", "a=\u00e9", "a b=1", `${"k".repeat(257)}=1`];
+    const wrong = [
+      "",
+      "a",
+      "A=1",
+      "a=",
+      "=1",
+      "a=1,a=2",
+      "a=b=c",
+      "a=\u00e9",
+      "a b=1",
+      `${"k".repeat(257)}=1`,
+    ];
     for (const text of wrong) expect([text, stateOf(text)]).toEqual([text, null]);
     expect(readTrace(PARENT, "A=1")?.traceId).toBe(TRACE);
   });
 
-  verifies("traces.w3c", "more than 32 members are dropped; of more than 512 characters, long members go first", () => {
-    const members = (count: number): string[] => Array.from({ length: count }, (_, i) => `k${i}=${i}`);
-    expect(stateOf(members(32).join(","))).toBe(members(32).join(","));
-    expect(stateOf(members(33).join(","))).toBeNull();
-    const long = `long=${"x".repeat(200)}`;
-    const middling = members(5).map((member) => member + "y".repeat(90));
-    expect(stateOf([long, ...middling].join(","))).toBe(middling.join(","));
-    const many = members(8).map((member) => member + "y".repeat(90));
-    const kept = stateOf(many.join(",")) ?? "";
-    expect(kept.length).toBeLessThanOrEqual(512);
-    expect(many.join(",").startsWith(kept)).toBe(true);
-  });
+  verifies(
+    "traces.w3c",
+    "more than 32 members are dropped; of more than 512 characters, long members go first",
+    () => {
+      const members = (count: number): string[] => Array.from({ length: count }, (_, i) => `k${i}=${i}`);
+      expect(stateOf(members(32).join(","))).toBe(members(32).join(","));
+      expect(stateOf(members(33).join(","))).toBeNull();
+      const long = `long=${"x".repeat(200)}`;
+      const middling = members(5).map((member) => member + "y".repeat(90));
+      expect(stateOf([long, ...middling].join(","))).toBe(middling.join(","));
+      const many = members(8).map((member) => member + "y".repeat(90));
+      const kept = stateOf(many.join(",")) ?? "";
+      expect(kept.length).toBeLessThanOrEqual(512);
+      expect(many.join(",").startsWith(kept)).toBe(true);
+    },
+  );
 });
 
 test("what comes next is below the run's own span if that is recorded", () => {

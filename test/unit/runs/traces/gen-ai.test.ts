@@ -17,23 +17,27 @@ function attributesOf(result: unknown, isBare = true) {
   return genAiAttributes(respond(ID, { kind: "returned", json, status: 200, runMs: 1 }, isBare));
 }
 
-verifies("traces.gen-ai", "an answer in OpenAI's form says what the model did, bare or in the envelope", () => {
-  const said = {
-    "gen_ai.operation.name": "chat",
-    "gen_ai.response.id": "chatcmpl-1",
-    "gen_ai.response.model": "llama-3-8b",
-    "gen_ai.response.finish_reasons": ["stop"],
-    "gen_ai.usage.input_tokens": 12,
-    "gen_ai.usage.output_tokens": 34,
-  };
-  expect(attributesOf(COMPLETION)).toEqual(said);
-  expect(attributesOf(COMPLETION, false)).toEqual(said);
-  expect(attributesOf({ object: "response", usage: { input_tokens: 1, output_tokens: 2 } })).toEqual({
-    "gen_ai.operation.name": "chat",
-    "gen_ai.usage.input_tokens": 1,
-    "gen_ai.usage.output_tokens": 2,
-  });
-});
+verifies(
+  "traces.gen-ai",
+  "an answer in OpenAI's form says what the model did, bare or in the envelope",
+  () => {
+    const said = {
+      "gen_ai.operation.name": "chat",
+      "gen_ai.response.id": "chatcmpl-1",
+      "gen_ai.response.model": "llama-3-8b",
+      "gen_ai.response.finish_reasons": ["stop"],
+      "gen_ai.usage.input_tokens": 12,
+      "gen_ai.usage.output_tokens": 34,
+    };
+    expect(attributesOf(COMPLETION)).toEqual(said);
+    expect(attributesOf(COMPLETION, false)).toEqual(said);
+    expect(attributesOf({ object: "response", usage: { input_tokens: 1, output_tokens: 2 } })).toEqual({
+      "gen_ai.operation.name": "chat",
+      "gen_ai.usage.input_tokens": 1,
+      "gen_ai.usage.output_tokens": 2,
+    });
+  },
+);
 
 verifies("traces.gen-ai", "nothing is guessed from any other answer", () => {
   const others = [

@@ -83,23 +83,27 @@ test("spans leave when there are enough of them, or after a while", async () => 
   await until("they have arrived", () => queue.exported === 7);
 });
 
-verifies("traces.slow", "what a slow collector does not take is dropped and counted; the log says so once", async () => {
-  const { exporter, lines, queue, add } = played();
-  add(4);
-  // Nothing is answered: six may wait.
-  add(9);
-  expect(queue).toMatchObject({ exported: 0, dropped: 3 });
-  expect(lines).toHaveLength(1);
-  exporter.answer(new Error("the collector is gone"));
-  await until("the first are given up", () => queue.dropped === 7);
-  expect(lines).toHaveLength(1);
-  exporter.answer();
-  exporter.answer();
-  await until("the next have arrived", () => queue.exported === 4);
-  expect(lines.at(-1)).toBe("spans are exported again");
-  exporter.answer();
-  await until("all have arrived", () => queue.exported === 6);
-});
+verifies(
+  "traces.slow",
+  "what a slow collector does not take is dropped and counted; the log says so once",
+  async () => {
+    const { exporter, lines, queue, add } = played();
+    add(4);
+    // Nothing is answered: six may wait.
+    add(9);
+    expect(queue).toMatchObject({ exported: 0, dropped: 3 });
+    expect(lines).toHaveLength(1);
+    exporter.answer(new Error("the collector is gone"));
+    await until("the first are given up", () => queue.dropped === 7);
+    expect(lines).toHaveLength(1);
+    exporter.answer();
+    exporter.answer();
+    await until("the next have arrived", () => queue.exported === 4);
+    expect(lines.at(-1)).toBe("spans are exported again");
+    exporter.answer();
+    await until("all have arrived", () => queue.exported === 6);
+  },
+);
 
 verifies("traces.slow", "a stop does not wait for a collector that does not answer", async () => {
   const { clock, exporter, queue, add } = played();

@@ -82,9 +82,9 @@ verifies(["webhook.headers", "webhook.standard"], "a delivery carries exactly th
     "webhook-timestamp": String(timestampSeconds),
     "webhook-signature": standardSignature(secrets, signable),
   };
-  expect(deliveryHeaders(delivery, body, { secrets, callerSecret: null, timestampSeconds, trace: null })).toEqual(
-    standard,
-  );
+  expect(
+    deliveryHeaders(delivery, body, { secrets, callerSecret: null, timestampSeconds, trace: null }),
+  ).toEqual(standard);
   const callerSecret = Buffer.from("my secret");
   expect(deliveryHeaders(delivery, body, { secrets, callerSecret, timestampSeconds, trace: null })).toEqual({
     ...standard,
@@ -93,7 +93,7 @@ verifies(["webhook.headers", "webhook.standard"], "a delivery carries exactly th
   });
   const bare = { ...delivery, contentType: null };
   const empty = new Uint8Array();
-  expect(deliveryHeaders(bare, empty, { secrets, callerSecret: null, timestampSeconds, trace: null })).not.toHaveProperty(
-    "content-type",
-  );
+  expect(
+    deliveryHeaders(bare, empty, { secrets, callerSecret: null, timestampSeconds, trace: null }),
+  ).not.toHaveProperty("content-type");
 });
