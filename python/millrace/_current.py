@@ -37,7 +37,7 @@ class CurrentRun:
 
     @property
     def tracestate(self) -> str | None:
-        """What other participants of the trace have added, to be passed on with `traceparent`; None if there is none."""
+        """What others have added to the trace, to be passed on with `traceparent`; None if there is nothing."""
         return self._trace()[1]
 
     def _trace(self) -> tuple[str | None, str | None]:

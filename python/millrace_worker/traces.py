@@ -18,7 +18,7 @@ def headers_of(traced: bytes) -> tuple[str, str | None]:
 
 
 def attach(traced: bytes) -> Callable[[], None]:
-    """Makes the span of a run the current one; returns what ends that. Does nothing where OpenTelemetry is not imported."""
+    """Makes the span of a run the current one, if OpenTelemetry is imported; returns what ends that."""
     modules = sys.modules
     context: Any = modules.get("opentelemetry.context")
     trace: Any = modules.get("opentelemetry.trace")

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { StartTimes } from "../engines/engine.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { type CheckpointAnswer, INITIAL_CREDIT_BYTES, type Resume } from "./frames.ts";
 import type { Batch } from "./slots/batch.ts";
@@ -45,6 +46,8 @@ export const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
 export type CallHolder = {
   readonly id: string;
   readonly readyAt: number;
+  /** How its start went. */
+  startTimes?(): StartTimes & { readonly begunAt: number };
   /** Lets a generator send that many more bytes. */
   grant(call: Call, bytes: number): void;
 };

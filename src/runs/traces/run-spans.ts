@@ -11,6 +11,9 @@ import type { Span, SpanAttributes, SpanRef } from "./span-queue.ts";
  *       attempt           from its acceptance, or from when it was claimed again
  *         queue           until a replica got it
  *           start         while no replica was ready
+ *             schedule    of its pod or actor
+ *             pull
+ *             import
  *             setup
  *         run             on the replica; the app's own spans are below it
  *           batch         of the first of the calls that ran together, linked with the others
@@ -99,7 +102,7 @@ export function attemptSpans(run: LiveRun, end: RunEnd, trace: Recorded, ids: At
 }
 
 function queueSpans(
-  { call }: LiveRun,
+  run: LiveRun,
   trace: Recorded,
   parentId: string,
   startMs: number,
@@ -108,10 +111,11 @@ function queueSpans(
   const below = inTrace(trace);
   const queueId = newSpanId();
   const spans: Span[] = [{ ...PLAIN, ...below, name: "queue", spanId: queueId, parentId, startMs, endMs }];
-  const { coldMs, setupMs } = call;
+  const { coldMs, setupMs } = run.call;
   if (coldMs <= 0) return spans;
-  // The wait of a call that no replica was ready for begins with that.
-  const readyMs = Math.min(endMs, startMs + coldMs);
+  // The wait of a call that no replica is ready for begins with that.
+  const coldAt = Math.max(startMs, run.claimedAt);
+  const readyMs = Math.min(endMs, coldAt + coldMs);
   const startId = newSpanId();
   spans.push({
     ...PLAIN,
@@ -119,14 +123,39 @@ function queueSpans(
     name: "start",
     spanId: startId,
     parentId: queueId,
-    startMs,
+    startMs: coldAt,
     endMs: readyMs,
   });
-  if (setupMs > 0) {
-    const setup = { startMs: Math.max(startMs, readyMs - setupMs), endMs: readyMs };
-    spans.push({ ...PLAIN, ...below, ...setup, name: "setup", spanId: newSpanId(), parentId: startId });
-  }
+  for (const part of startParts(run, { startMs: coldAt, endMs: readyMs }, setupMs))
+    spans.push({ ...PLAIN, ...below, ...part, spanId: newSpanId(), parentId: startId });
   return spans;
+}
+
+/** What the call waited for, as far as that lies in its wait: its replica may have begun to start before. */
+function startParts(
+  run: LiveRun,
+  wait: Pick<Span, "startMs" | "endMs">,
+  setupMs: number,
+): Pick<Span, "name" | "startMs" | "endMs">[] {
+  const { begunAt = 0, scheduledAt = 0, pulledAt = 0, importedAt = 0 } = run.call.holder?.startTimes?.() ?? {};
+  const placedAt = scheduledAt || begunAt;
+  const parts: readonly (readonly [name: string, from: number, to: number])[] = [
+    ["schedule", begunAt, scheduledAt],
+    ["pull", placedAt, pulledAt],
+    ["import", pulledAt || placedAt, importedAt],
+  ];
+  const setup = [{ name: "setup", startMs: wait.endMs - setupMs, endMs: wait.endMs }];
+  return parts
+    .flatMap(([name, from, to]) =>
+      from > 0 && to > from ? [{ name, startMs: run.epochOf(from), endMs: run.epochOf(to) }] : [],
+    )
+    .concat(setupMs > 0 ? setup : [])
+    .map(({ name, startMs, endMs }) => ({
+      name,
+      startMs: Math.max(startMs, wait.startMs),
+      endMs: Math.min(endMs, wait.endMs),
+    }))
+    .filter(({ startMs, endMs }) => endMs > startMs);
 }
 
 /** What a call's span says of the calls that ran with it; and the span of all of them, at the end of the first. */
