@@ -82,13 +82,11 @@ function readState(text: string): string | null {
   return members.length > 0 ? members.join(",") : null;
 }
 
-/** What comes next in the run's trace, below that span; null: none are recorded. */
-export function traceBelow(
-  { traceId, parentId, isSampled, state }: RunTrace,
-  spanId: string | null,
-): CallTrace {
-  const flags = isSampled ? "01" : "00";
-  const traceparent = `00-${traceId}-${spanId ?? parentId ?? NO_SPAN}-${flags}`;
+/** What comes next in the run's trace, below that span; null: the last one before it that was recorded. */
+export function traceBelow(trace: RunTrace, spanId: string | null): CallTrace {
+  const { traceId, state, isSampled } = trace;
+  const parentId = spanId ?? trace.spanId ?? trace.parentId ?? NO_SPAN;
+  const traceparent = `00-${traceId}-${parentId}-${isSampled ? "01" : "00"}`;
   return { traceId, spanId, traceparent, tracestate: state };
 }
 

@@ -142,13 +142,10 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       this.#flush(wire);
       wire.write(packResume(call.wireId, call.resume));
     }
-    // A stepper's code runs for many calls at a time.
-    if (call.trace && !call.isStepped) {
-      this.#flush(wire);
-      wire.write(packTrace(call.wireId, call.trace));
-    }
     const { wireId, runId, functionName, attempt, limitMs, body } = call;
-    const waiting = this.#outgoing.push({ wireId, runId, functionName, attempt, limitMs, body });
+    // A stepper's code runs for many calls at a time.
+    const trace = call.isStepped ? null : call.trace;
+    const waiting = this.#outgoing.push({ wireId, runId, functionName, attempt, limitMs, body, trace });
     if (waiting === 1) setImmediate(() => this.#flush(wire));
   }
 

@@ -105,7 +105,7 @@ export type RunParts = {
   readonly partWriter: PartWriter;
   readonly checkpointWriter: CheckpointWriter;
   /** Gets the ends of attempts whose spans are recorded. */
-  readonly tracer?: { ended(run: LiveRun, end: RunEnd): void };
+  readonly tracer?: { readonly isRecording: boolean; ended(run: LiveRun, end: RunEnd): void };
 };
 
 /** A run from its start until its end is recorded. */
@@ -169,7 +169,8 @@ export class LiveRun implements CallReader {
     this.call.attempt = claim?.attempt ?? 1;
     const { trace } = request;
     if (trace) {
-      if (trace.spanId !== null) this.spans = { attemptId: newSpanId(), runId: newSpanId() };
+      if (trace.spanId !== null && parts.tracer?.isRecording)
+        this.spans = { attemptId: newSpanId(), runId: newSpanId() };
       this.call.trace = traceBelow(trace, this.spans && this.spans.runId);
     }
     this.checkpoint = claim?.checkpoint ?? null;

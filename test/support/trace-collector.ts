@@ -1,4 +1,4 @@
-import { createServer, type IncomingHttpHeaders } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { Condition } from "../../src/kit/concurrency.ts";
@@ -47,19 +47,10 @@ export class TraceCollector {
     readonly headers: IncomingHttpHeaders;
     readonly body: Buffer;
   }[] = [];
-  /** What the next exports are answered; null: nothing, ever. */
-  status: number | null = 200;
+  /** What the next exports are answered. */
+  status = 200;
   readonly news = new Condition();
-  readonly #server = createServer((request, response) => {
-    void buffer(request).then((body) => {
-      this.requests.push({ url: request.url ?? "", headers: request.headers, body });
-      if (this.status === 200 && request.headers["content-type"] === "application/json")
-        this.spans.push(...spansIn(JSON.parse(body.toString("utf8")) as Batch));
-      this.news.notify();
-      if (this.status !== null)
-        response.writeHead(this.status, { "content-type": "application/json" }).end("{}");
-    });
-  });
+  readonly #server = createServer((request, response) => void this.#take(request, response));
 
   static async open(): Promise<TraceCollector> {
     const collector = new TraceCollector();
@@ -90,6 +81,16 @@ export class TraceCollector {
       if (isWhole(spans)) return spans;
       await this.news.wait();
     }
+  }
+
+  async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { url = "", headers } = request;
+    const body = await buffer(request);
+    this.requests.push({ url, headers, body });
+    if (this.status === 200 && headers["content-type"] === "application/json")
+      this.spans.push(...spansIn(JSON.parse(body.toString("utf8")) as Batch));
+    this.news.notify();
+    response.writeHead(this.status, { "content-type": "application/json" }).end("{}");
   }
 
   async close(): Promise<void> {

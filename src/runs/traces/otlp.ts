@@ -1,4 +1,4 @@
-import type { Attributes, HrTime, SpanContext, TraceState } from "@opentelemetry/api";
+import type { HrTime, SpanContext, TraceState } from "@opentelemetry/api";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
 import { VERSION } from "../../config/package-files.ts";
 import type { TraceSettings } from "../../config/telemetry.ts";
@@ -48,7 +48,7 @@ export async function openExporter(
         errorCode === null
           ? { code: SpanStatusCode.UNSET }
           : { code: SpanStatusCode.ERROR, message: errorCode },
-      attributes: span.attributes as Attributes,
+      attributes: span.attributes,
       links: span.links.map((link) => ({ context: contextOf(link.traceId, link.spanId, false) })),
       events: [],
       resource,
@@ -63,7 +63,7 @@ export async function openExporter(
     export: (spans) =>
       new Promise((resolve, reject) => {
         exporter.export(spans.map(readable), ({ code, error }) => {
-          if (code === 0) resolve();
+          if (Number(code) === 0) resolve();
           else reject(error ?? new Error("the collector refused the spans"));
         });
       }),

@@ -101,13 +101,7 @@ export function attemptSpans(run: LiveRun, end: RunEnd, trace: Recorded, ids: At
   return spans;
 }
 
-function queueSpans(
-  run: LiveRun,
-  trace: Recorded,
-  parentId: string,
-  startMs: number,
-  endMs: number,
-): Span[] {
+function queueSpans(run: LiveRun, trace: Recorded, parentId: string, startMs: number, endMs: number): Span[] {
   const below = inTrace(trace);
   const queueId = newSpanId();
   const spans: Span[] = [{ ...PLAIN, ...below, name: "queue", spanId: queueId, parentId, startMs, endMs }];
@@ -137,7 +131,12 @@ function startParts(
   wait: Pick<Span, "startMs" | "endMs">,
   setupMs: number,
 ): Pick<Span, "name" | "startMs" | "endMs">[] {
-  const { begunAt = 0, scheduledAt = 0, pulledAt = 0, importedAt = 0 } = run.call.holder?.startTimes?.() ?? {};
+  const {
+    begunAt = 0,
+    scheduledAt = 0,
+    pulledAt = 0,
+    importedAt = 0,
+  } = run.call.holder?.startTimes?.() ?? {};
   const placedAt = scheduledAt || begunAt;
   const parts: readonly (readonly [name: string, from: number, to: number])[] = [
     ["schedule", begunAt, scheduledAt],

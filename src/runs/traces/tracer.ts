@@ -33,6 +33,11 @@ export class Tracer {
     this.#parts = parts;
   }
 
+  /** Whether spans are recorded by this service. */
+  get isRecording(): boolean {
+    return this.#parts !== null;
+  }
+
   /** Spans that were exported, and dropped; null if none are recorded. */
   get counts(): Pick<SpanQueue, "exported" | "dropped"> | null {
     return this.#parts && this.#parts.spans;

@@ -87,9 +87,11 @@ verifies(
         { parentSpanId: parentId, attributes: { "http.response.status_code": 202 } },
       ]);
       const attempts = byName(spans, "attempt");
-      expect(attempts.map(({ attributes }) => Number(attributes["millrace.run.attempt"])).toSorted()).toEqual(
-        [1, 2],
-      );
+      expect(
+        attempts
+          .map(({ attributes }) => Number(attributes["millrace.run.attempt"]))
+          .toSorted((a, b) => a - b),
+      ).toEqual([1, 2]);
       for (const attempt of attempts) {
         expect(attempt.parentSpanId).toBe(receive[0]?.spanId);
         for (const name of ["queue", "run"])

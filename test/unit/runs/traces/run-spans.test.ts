@@ -35,7 +35,12 @@ function started(times: object) {
     epochOf: (monotonicMs: number) => EPOCH + monotonicMs,
   } as unknown as LiveRun;
   const response = respond("id", outcome, true);
-  const end: RunEnd = { outcome, response, timing: { queueMs: 0, startMs: 0, setupMs: 0, runMs: 1 }, at: 1_500 };
+  const end: RunEnd = {
+    outcome,
+    response,
+    timing: { queueMs: 0, startMs: 0, setupMs: 0, runMs: 1 },
+    at: 1_500,
+  };
   const spans = attemptSpans(run, end, TRACE, IDS);
   const nameOf = new Map(spans.map(({ spanId, name }) => [spanId, name]));
   return spans.map(({ name, parentId, startMs, endMs }) => [
