@@ -95,7 +95,7 @@ export function attemptSpans(run: LiveRun, end: RunEnd, trace: Recorded, ids: At
       ...attributes,
       ...(holder && { "millrace.replica.id": holder.id }),
       ...batch.attributes,
-      ...genAiAttributes(end.response),
+      ...genAiAttributes(end.response, run.usageChunk),
     },
     links: batch.links,
   });
