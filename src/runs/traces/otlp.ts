@@ -64,9 +64,10 @@ export async function openExporter(
   return {
     export: (spans) =>
       new Promise((resolve, reject) => {
-        exporter.export(spans.map(readable), ({ code, error }) => {
-          if (Number(code) === 0) resolve();
-          else reject(error ?? new Error("the collector refused the spans"));
+        // A failure always has an error.
+        exporter.export(spans.map(readable), ({ error }) => {
+          if (error) reject(error);
+          else resolve();
         });
       }),
     close: () => exporter.shutdown(),
