@@ -243,6 +243,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.byNumber(appNumber)?.target ?? null,
+      projectOf: (appNumber) => catalog.byNumber(appNumber)?.app.projectId ?? null,
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),
     },
@@ -347,6 +348,8 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   if (node) {
     followIdentity(node.changes, installation);
     followSecrets(node.changes, catalog);
+    runs.queueStates.follow(node.changes);
+    runs.accountWeights.follow(node.changes);
     followSigningSecrets(node.changes, runs.signingSecrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };

@@ -32,6 +32,7 @@ export function beside(identity: Identity, owner: Peer | null): Others {
   return {
     peers: new Peers(identity, systemClock),
     locator: {
+      find: async () => place,
       settle: async () => place,
       retry: async () => null,
       ofRun: async () => null,

@@ -60,6 +60,7 @@ class Millrace(Transport):
         ttl: Span | None = None,
         timeout: Span | None = None,
         max_attempts: int | None = None,
+        concurrency_key: str | None = None,
         tags: Sequence[str] = (),
         **options: Any,
     ) -> Run:
@@ -70,6 +71,7 @@ class Millrace(Transport):
             "ttl": ttl,
             "timeout": timeout,
             "max_attempts": max_attempts,
+            "concurrency_key": concurrency_key,
         }
         query = [("async", "true")]
         query += [(name, _asked(value)) for name, value in asked.items() if value is not None]
@@ -130,6 +132,7 @@ class Millrace(Transport):
         webhook: str | None = None,
         webhook_secret: str | None = None,
         idempotency_key: str | None = None,
+        fairness_key: str | None = None,
         retries: int = 0,
         query: Sequence[tuple[str, str]] = (),
     ) -> Answer:
@@ -137,12 +140,13 @@ class Millrace(Transport):
         query = [*query, *([("webhookEndpoint", webhook)] if webhook else [])]
         path = f"{quote(app, safe='')}/{quote(function, safe='')}{'?' if query else ''}{urlencode(query)}"
         body = json.dumps({} if args is None else args).encode()
+        headers = {**headers, "X-Webhook-Secret": webhook_secret, "X-Millrace-Fairness-Key": fairness_key}
         retries = retries if self._token or idempotency_key else 0
         key = idempotency_key or (uuid.uuid4().hex if retries else None)
 
         def send() -> Answer:
             nonlocal key
-            sent = {**headers, "X-Webhook-Secret": webhook_secret, "Idempotency-Key": key}
+            sent = {**headers, "Idempotency-Key": key}
             try:
                 return answer_of(self, app, self._send("POST", path, sent, body, limit))
             except MillraceError as error:

@@ -57,9 +57,9 @@ def is_truncation(message: Message) -> bool:
     return body is not None and "firstEvent" in body
 
 
-def is_progress(message: Message) -> bool:
-    """Whether the service says here how far the run is. Chunks have a number, whatever their name."""
-    return message.event == "progress" and message.id is None
+def is_note(message: Message) -> bool:
+    """Whether the service says here where the run is in the queue, or how far it is. Chunks have a number."""
+    return message.event in ("progress", "queue") and message.id is None
 
 
 def is_all_gone(message: Message) -> bool:

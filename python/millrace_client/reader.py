@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import Literal, Union
 
 from .errors import Cancelled, ConnectionLost, MillraceError, NotFound, is_passing, kind_of, lost
-from .events import Message, is_all_gone, is_progress, is_truncation, messages_of
+from .events import Message, is_all_gone, is_note, is_truncation, messages_of
 from .transport import Response, Transport, error_in, foreign_error, json_of, parsed, run_path
 
 #: A message as the app sent it: the name of its event, or None, and its text.
@@ -84,7 +84,7 @@ class Reader:
                 return None
             for message in messages_of(response, self._idle_seconds):
                 self._check(message, response)
-                if not (is_all_gone(message) or is_progress(message)):
+                if not (is_all_gone(message) or is_note(message)):
                     return None if is_truncation(message) else message
         raise lost("The event stream broke off.", self._run_id)
 
@@ -123,7 +123,7 @@ class Reader:
         with self._attach(self._event) as response:
             to_skip = self._had
             for message in messages_of(response, self._idle_seconds):
-                if is_progress(message):
+                if is_note(message):
                     continue
                 event_id, event, data = message
                 if self._is_end(message):

@@ -135,9 +135,9 @@ function printableCell(cell: string): string {
 
 /** Colours a status word: green for good, red for bad, yellow while under way. */
 export function paintStatus(status: string): string {
-  if (/^(?:success|ready|delivered|RUNNING)$/.test(status)) return paint("green", status);
+  if (/^(?:success|ready|delivered|open|RUNNING)$/.test(status)) return paint("green", status);
   if (/fail|error|timeout|FAILED/.test(status)) return paint("red", status);
-  if (/^(?:running|queued|pending|building|initializing|deploying|PENDING)$/.test(status)) {
+  if (/^(?:running|queued|paused|draining|pending|building|initializing|deploying|PENDING)$/.test(status)) {
     return paint("yellow", status);
   }
   return paint("dim", status);

@@ -31,8 +31,9 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
     ["builds", "list and cancel builds, and read their logs", () => import("./client/builds.ts")],
   ],
   "Runs and data": [
+    ["queue", "show, pause, resume or drain an app's queue of async runs", () => import("./client/queue.ts")],
     ["schedules", "list, create, pause, run and delete schedules", () => import("./client/schedules.ts")],
-    ["runs", "list, show, follow and cancel runs", () => import("./client/runs.ts")],
+    ["runs", "list, show, follow, cancel, retry and delete runs", () => import("./client/runs.ts")],
     ["logs", "show what an app printed", () => import("./client/logs.ts")],
     ["containers", "list the replicas of an app", () => import("./client/apps.ts")],
     ["secrets", "manage encrypted environment variables of apps", () => import("./client/secrets.ts")],

@@ -12,6 +12,8 @@ export type CallOptions = {
   readonly webhook?: string | { readonly url: string; readonly secret: string };
   /** The same call with the same key is executed once. */
   readonly idempotencyKey?: string;
+  /** In whose line the call waits, instead of that of the token's account; a token of role `call` may not set it. */
+  readonly fairnessKey?: string;
   /** How often a call is retried after a transient error; it gets a key of its own then. */
   readonly retries?: number;
   readonly signal?: AbortSignal;
@@ -27,6 +29,8 @@ export type QueueOptions = {
   readonly ttl?: number | string;
   readonly timeout?: number | string;
   readonly maxAttempts?: number;
+  /** Runs with the same key share what the app's `[queue]` allows for one key. */
+  readonly concurrencyKey?: string;
   /** Up to five labels, to find it by. */
   readonly tags?: readonly string[];
 };
@@ -49,6 +53,7 @@ export function prepareCall(
   mode: Mode,
 ): Perform {
   const { function: name = "run", webhook, idempotencyKey = null, retries: wanted = 0 } = options;
+  const { fairnessKey = null } = options;
   const hook = typeof webhook === "string" ? { url: webhook, secret: null } : webhook;
   const query = new URLSearchParams();
   if (mode.queue) {
@@ -58,7 +63,11 @@ export function prepareCall(
   if (hook) query.set("webhookEndpoint", hook.url);
   const path = encodeURIComponent(name) + (query.size === 0 ? "" : `?${query.toString()}`);
   const body = JSON.stringify(args);
-  const headers = { ...mode.headers, "x-webhook-secret": hook?.secret ?? null };
+  const headers = {
+    ...mode.headers,
+    "x-webhook-secret": hook?.secret ?? null,
+    "x-millrace-fairness-key": fairnessKey,
+  };
   // Without a token the service stores no keys.
   const retries = transport.hasToken || idempotencyKey !== null ? wanted : 0;
   const isOwnKey = idempotencyKey === null && retries > 0;
@@ -97,10 +106,11 @@ function askedOf({
   ttl,
   timeout,
   maxAttempts,
+  concurrencyKey,
   tags = [],
 }: QueueOptions): [string, string][] {
   const time = delay instanceof Date ? delay.toISOString() : delay;
-  const given = Object.entries({ priority, delay: time, ttl, timeout, maxAttempts });
+  const given = Object.entries({ priority, delay: time, ttl, timeout, maxAttempts, concurrencyKey });
   return [
     ...given.flatMap(([name, value]): [string, string][] =>
       value === undefined ? [] : [[name, String(value)]],

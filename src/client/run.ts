@@ -49,10 +49,14 @@ export type RunRecord = {
   readonly dueAt?: string;
   /** Of a run that waits for its turn: how many it is from the front, from 1. */
   readonly position?: number;
+  /** The same, if enough is known of how fast the runs before it begin: when it will begin. */
+  readonly expectedStartAt?: string;
   /** What its caller asked of the queue: seconds of head start, labels, attempts, and until when it must begin and end. */
   readonly priority?: number;
   readonly tags?: readonly string[];
   readonly maxAttempts?: number;
+  readonly concurrencyKey?: string;
+  readonly fairnessKey?: string;
   readonly startBy?: string;
   readonly endBy?: string;
   /** Of a run that belongs to a trace: its id. */

@@ -203,7 +203,7 @@ export class RunStream implements AsyncIterable<string> {
       if (response.status === 204) return null;
       for await (const batch of this.#read(response)) {
         // If nothing is stored, only the end can be asked for.
-        const message = batch.find((one) => truncationIn(one)?.lastEvent !== null && !isProgress(one));
+        const message = batch.find((one) => truncationIn(one)?.lastEvent !== null && !isNote(one));
         if (!message) continue;
         const error = this.#failureIn(message, response);
         if (error) throw error;
@@ -268,7 +268,7 @@ export class RunStream implements AsyncIterable<string> {
   #sift(batch: readonly Message[], response: Response) {
     const fresh: Message[] = [];
     for (const message of batch) {
-      if (isProgress(message)) continue;
+      if (isNote(message)) continue;
       const end = this.#endIn(message);
       const error = truncationIn(message) ? this.#notKept() : this.#failureIn(message, response);
       if (end || error) return { fresh, end, error };
@@ -361,9 +361,9 @@ function truncationIn({ id, event, data }: Message): { readonly lastEvent: numbe
   return { lastEvent: "lastEvent" in body && typeof body.lastEvent === "number" ? body.lastEvent : null };
 }
 
-/** Whether the service says here how far the run is. Chunks have a number, whatever their name. */
-function isProgress({ id, event }: Message): boolean {
-  return event === "progress" && id === null;
+/** Whether the service says here where the run is in the queue, or how far it is. Chunks have a number, whatever their name. */
+function isNote({ id, event }: Message): boolean {
+  return (event === "progress" || event === "queue") && id === null;
 }
 
 function parsed(text: string): unknown {

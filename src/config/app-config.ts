@@ -27,6 +27,7 @@ import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
 import { type AppKey, type AppKeys, type Host, oneOf } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
+import { QUEUE_KEYS } from "./keys/queue.ts";
 import { RETRY_KEYS } from "./keys/retry.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { SCHEDULE_KEYS } from "./keys/schedules.ts";
@@ -72,6 +73,7 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
     dependencies: readDependencies(layers, read(DEPENDENCY_PATH_KEYS), problems),
     ...(batching && { batching }),
     ...(findIn(layers, { path: "retry" }) && { retry: read(RETRY_KEYS) }),
+    ...(findIn(layers, { path: "queue" }) && { queue: read(QUEUE_KEYS) }),
     ...readSchedules(layers, host, problems),
     customRuntime: readCustomRuntime(layers, read, problems),
   };

@@ -4,6 +4,7 @@ import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
 import type { AppKey } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
+import { QUEUE_KEYS } from "./keys/queue.ts";
 import { RETRY_KEYS } from "./keys/retry.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { SCHEDULE_KEYS } from "./keys/schedules.ts";
@@ -34,6 +35,7 @@ export const APP_KEYS: readonly AppKey<unknown>[] = [
   LIMITS_KEYS,
   BATCHING_KEYS,
   RETRY_KEYS,
+  QUEUE_KEYS,
   SCHEDULE_KEYS,
   DEPENDENCY_PATH_KEYS,
   CUSTOM_RUNTIME_KEYS,

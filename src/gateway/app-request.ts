@@ -9,6 +9,7 @@ import { appDocument } from "../model/app-document.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunTrace } from "../model/trace.ts";
 import type { Tracer } from "../runs/traces/tracer.ts";
+import type { Fairness } from "../model/fairness.ts";
 
 /** A request to an address of an app. */
 export type AppRequest<Route extends AppRoute = AppRoute> = {
@@ -24,6 +25,8 @@ export type CheckedCall = AppRequest<CallRoute> & {
   readonly query: RunQuery;
   /** Null if a public app was called without a token. */
   readonly token: RememberedToken | null;
+  /** In whose line it waits. */
+  readonly fairness: Fairness | null;
 };
 
 /** What every handler of an app's addresses needs. */

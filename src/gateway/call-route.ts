@@ -6,6 +6,7 @@ import { type CallRoute, readQuery } from "./route.ts";
 import { AppError } from "../model/errors.ts";
 import type { AppParts, AppRequest, CheckedCall } from "./app-request.ts";
 import { type BodyRoom, checkBodyHead, hasBody, readBody } from "./body.ts";
+import { fairnessOf } from "./fairness.ts";
 import type { ProxyHandler } from "./proxy/proxy-route.ts";
 import type { RunStarter } from "./start-run.ts";
 
@@ -55,6 +56,7 @@ export class CallHandler {
   #admit(call: CallRequest, live: LiveApp | undefined, token: RememberedToken | null): void | Promise<void> {
     const { connection, exchange, head, route } = call;
     const { catalog, starter, bodyRoom } = this.#parts;
+    const fairness = fairnessOf(head, token);
     if (!live) return this.#refuse(route);
     catalog.requireFunction(live, route.functionName);
     const { method } = exchange.request;
@@ -63,7 +65,7 @@ export class CallHandler {
     const { maxBodyBytes } = live.version.config.limits;
     checkBodyHead(head, maxBodyBytes);
     const query = readQuery(route.query);
-    const checked: CheckedCall = { connection, exchange, head, route, live, query, token };
+    const checked: CheckedCall = { connection, exchange, head, route, live, query, token, fairness };
     if (!hasBody(head)) return starter.start(checked, NO_BODY, []);
     if (head.isHeldBack) exchange.response.writeContinue();
     const room = () => bodyRoom.open(route.projectId, exchange);

@@ -72,9 +72,11 @@ export class EventStream {
     return this.#isOver || this.#response.destroyed;
   }
 
-  open(timing: RunTiming | null): void {
+  /** `applied`: the preference of the caller that it follows. */
+  open(timing: RunTiming | null, applied: string | null = null): void {
     this.isOpen = true;
     const headers = ["content-type", STREAM_TYPE, "cache-control", "no-cache", "x-accel-buffering", "no"];
+    if (applied !== null) headers.push("preference-applied", applied);
     if (this.#gzip) headers.push("content-encoding", "gzip");
     headers.push("vary", "Accept-Encoding");
     // HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.

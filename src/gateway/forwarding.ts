@@ -51,6 +51,14 @@ export class Forwarding {
     return (await this.#sendRun(exchange, route, await this.#parts.locator.ofRun(key))) === "done";
   }
 
+  /** Forwards a request about a run that waits to the node that serves its app; false if that is this node, or none. */
+  async handleWaiting(exchange: Exchange, route: AppRoute): Promise<boolean> {
+    if (exchange.from) return false;
+    const place = await this.#parts.locator.find(route);
+    if (place?.kind !== "there") return false;
+    return (await this.#sendRun(exchange, route, place.peer)) === "done";
+  }
+
   /** The same for a run of which nothing was stored; false if it is stored by now, or does not exist. */
   async handleUnstored(exchange: Exchange, route: AppRoute, key: RunKey): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries++) {

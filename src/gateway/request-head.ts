@@ -20,6 +20,7 @@ export class RequestHead {
   webhookSecret: string | null = null;
   /** All values, joined. `tracestate` is read only where there is one: other headers have its length. */
   traceparent: string | null = null;
+  fairnessKey: string | null = null;
   /**
    * `X-Fal-Queue-Priority`, `X-Fal-Request-Timeout` and `Cancel-After`, as other services name what a run asks of the queue.
    * All values, joined: only an async call is refused for two of them.
@@ -107,6 +108,10 @@ export function readHead(request: IncomingMessage): RequestHead {
         if (name.toLowerCase() === "x-fal-request-timeout")
           head.requestTimeout = joined(head.requestTimeout, value.trim());
         break;
+      case 23:
+        if (name.toLowerCase() === "x-millrace-fairness-key")
+          head.fairnessKey = once(head.fairnessKey, value.trim(), name);
+        break;
       default:
     }
   }
@@ -165,4 +170,11 @@ const WAIT = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])/i;
 export function preferredWait(prefer: string | null): number | null {
   const seconds = prefer === null ? undefined : WAIT.exec(prefer)?.[1];
   return seconds === undefined ? null : Math.min(Number(seconds), MAX_WAIT_SECONDS);
+}
+
+const PROGRESS = /(?:^|[,;])\s*progress\s*(?:$|[,;])/i;
+
+/** Whether the caller of a stream wants to be told, by `Prefer: progress`, what it waits for. */
+export function prefersProgress(prefer: string | null): boolean {
+  return prefer !== null && PROGRESS.test(prefer);
 }

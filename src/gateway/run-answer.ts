@@ -1,12 +1,14 @@
 import type { Clock, Timer } from "../kit/clock.ts";
 import type { Chunk } from "../replicas/call.ts";
-import type { LiveRun, RunEnd, RunReader } from "../runs/live-run.ts";
-import { plainChunk } from "../runs/response.ts";
-import { takesGzip, wantsEvents } from "./request-head.ts";
+import type { LiveRun, RunEnd, RunReader, RunTiming } from "../runs/live-run.ts";
+import type { QueueWatch } from "../runs/queue/watch.ts";
+import { plainChunk, respondError } from "../runs/response.ts";
+import { placeRecord } from "../shapes/runs.ts";
+import { prefersProgress, takesGzip, wantsEvents } from "./request-head.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Exchange, GoneListener } from "./exchange.ts";
 import type { CheckedCall } from "./app-request.ts";
-import { type AppError, errorBody } from "../model/errors.ts";
+import { AppError, errorBody } from "../model/errors.ts";
 import { SseBuffer, type SseMode } from "../runs/sse.ts";
 import { EventStream, HEARTBEAT_MS, Piece, type StreamOptions } from "./event-stream.ts";
 
@@ -17,7 +19,14 @@ type Patience = {
   adopt(run: LiveRun, answer: RunAnswer): Promise<boolean>;
 };
 
-type RunAnswerParts = { readonly clock: Clock; readonly authenticator: Pick<Authenticator, "hold"> };
+type RunAnswerParts = {
+  readonly clock: Clock;
+  readonly authenticator: Pick<Authenticator, "hold">;
+  readonly queueWatch: Pick<QueueWatch, "watch">;
+};
+
+/** How much of an answer an error shows. */
+const MAX_SHOWN_CHARS = 1_000;
 
 /** The caller that waits for a run: one JSON answer, or an event stream if the function returns an iterator. */
 export class RunAnswer implements RunReader, GoneListener {
@@ -28,6 +37,7 @@ export class RunAnswer implements RunReader, GoneListener {
   #run: LiveRun | null = null;
   #stream: StreamAnswer | null = null;
   #timer: Timer | null = null;
+  #leaveQueue: (() => void) | null = null;
   #isGone = false;
   #isAdopted = false;
 
@@ -46,11 +56,39 @@ export class RunAnswer implements RunReader, GoneListener {
     if (response.destroyed) this.#leave(run);
     this.#exchange.goneListener = this;
     const patience = this.#patience;
-    if (!patience || run.end) return;
+    if (run.end) return;
+    if (this.#wantsProgress() && run.call.holder === null) return this.#tellPlaces(run);
+    if (!patience) return;
     const adopt = async (): Promise<void> => {
       this.#isAdopted = await patience.adopt(run, this);
     };
     this.#timer = this.#parts.clock.after(patience.waitMs, () => this.#exchange.attempt(adopt));
+  }
+
+  /** Only a stream can tell anything before its answer. */
+  #wantsProgress(): boolean {
+    const { prefer, accept } = this.#call.head;
+    return prefer !== null && prefersProgress(prefer) && wantsEvents(accept);
+  }
+
+  /** Sends the headers now, and what the run waits for until it begins. */
+  #tellPlaces(run: LiveRun): void {
+    this.#exchange.attempt(() => {
+      this.#stream = this.#openStream();
+      this.#stream?.openWaiting();
+      const { appNumber } = run.request.target;
+      const waiting = { appNumber, id: run.request.id, live: run };
+      this.#leaveQueue = this.#parts.queueWatch.watch(waiting, (place) => {
+        if (place)
+          this.#exchange.attempt(() => this.#stream?.comment(`queue ${JSON.stringify(placeRecord(place))}`));
+        else this.#stopTelling();
+      });
+    });
+  }
+
+  #stopTelling(): void {
+    this.#leaveQueue?.();
+    this.#leaveQueue = null;
   }
 
   onGone(): void {
@@ -62,7 +100,8 @@ export class RunAnswer implements RunReader, GoneListener {
   onStream(): void {
     this.#exchange.attempt(() => {
       this.#timer?.cancel();
-      if (!this.#isGone) this.#stream = this.#openStream();
+      this.#stopTelling();
+      if (!this.#isGone) this.#stream ??= this.#openStream();
       else if (this.#call.head.xDisconnect !== "continue") this.#run?.cancel();
     });
   }
@@ -80,16 +119,29 @@ export class RunAnswer implements RunReader, GoneListener {
     const { outcome, response, timing } = end;
     try {
       this.#timer?.cancel();
-      if (this.#stream) this.#stream.end(end);
+      this.#stopTelling();
+      const isPlain = outcome.kind === "returned";
+      if (this.#stream && isPlain) this.#endPlain(this.#stream, outcome.json, end);
+      else if (this.#stream) this.#stream.end(end);
       else if (outcome.kind === "returned" && response.status < 300 && wantsEvents(this.#call.head.accept)) {
-        // A plain value becomes a stream of one event.
         const stream = this.#openStream();
-        stream?.chunk({ ...plainChunk(outcome.json), wireBytes: 0 });
-        stream?.end(end);
+        if (stream) this.#endPlain(stream, outcome.json, end);
       } else this.#exchange.answer(response, timing);
     } catch (error) {
       this.#exchange.fault(error);
     }
+  }
+
+  /** A plain value becomes a stream of one event. Its status, if it has one of its own, can be told no more. */
+  #endPlain(stream: StreamAnswer, json: Buffer, end: RunEnd): void {
+    const { status } = end.response;
+    const message = `The function answered with the status ${status}, and: ${json.toString().slice(0, MAX_SHOWN_CHARS)}`;
+    if (status < 300) stream.chunk({ ...plainChunk(json), wireBytes: 0 });
+    stream.end(
+      status < 300
+        ? end
+        : { ...end, response: respondError(this.#exchange.id, new AppError("app_error", { message })) },
+    );
   }
 
   #openStream(): StreamAnswer | null {
@@ -111,6 +163,7 @@ export class RunAnswer implements RunReader, GoneListener {
   #leave(run: LiveRun): void {
     this.#isGone = true;
     this.#timer?.cancel();
+    this.#stopTelling();
     this.#stream?.close();
     const wish = this.#call.head.xDisconnect;
     if (wish === "cancel" || (this.#stream && wish !== "continue")) run.cancel();
@@ -143,6 +196,19 @@ class StreamAnswer {
     this.#messages = new SseBuffer(options.sse);
     this.#stream = new EventStream(exchange, options, () => this.#pay());
     this.#headTimer = options.clock.after(HEAD_AFTER_MS, () => exchange.attempt(() => this.#flush()));
+  }
+
+  /** Sends the headers before the run begins. */
+  openWaiting(): void {
+    this.#headTimer.cancel();
+    this.#open(null, "progress");
+  }
+
+  /** Sends a line that parsers skip, unless the caller is slow: the next one will say more. */
+  comment(text: string): void {
+    if (this.#stream.isFull || this.#stream.isClosed) return;
+    this.#messages.addComment(text);
+    this.#send();
   }
 
   chunk(chunk: Chunk): void {
@@ -189,10 +255,14 @@ class StreamAnswer {
     if (stream.isClosed) return;
     if (!stream.isOpen) {
       this.#headTimer.cancel();
-      stream.open(this.#run.timing());
-      this.#heartbeat = this.#clock.after(HEARTBEAT_MS, () => this.#beat());
+      this.#open(this.#run.timing(), null);
     }
     if (this.#send()) this.#pay();
+  }
+
+  #open(timing: RunTiming | null, applied: string | null): void {
+    this.#stream.open(timing, applied);
+    this.#heartbeat = this.#clock.after(HEARTBEAT_MS, () => this.#beat());
   }
 
   /** Sends the messages gathered so far; false if the socket is full. */

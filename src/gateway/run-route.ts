@@ -7,6 +7,7 @@ import { AppError } from "../model/errors.ts";
 import { isCallerOf, isFinal, type Run } from "../model/run.ts";
 import type { Canceller } from "../runs/cancel.ts";
 import type { KnownRun, RunLookup } from "../runs/lookup.ts";
+import type { QueueWatch } from "../runs/queue/watch.ts";
 import { preferredWait, takesGzip } from "./request-head.ts";
 import type { AppRequest } from "./app-request.ts";
 import type { Authenticator } from "./authenticate.ts";
@@ -23,6 +24,7 @@ export type RunParts = {
   readonly authenticator: Authenticator;
   readonly lookup: RunLookup;
   readonly canceller: Canceller;
+  readonly queueWatch: QueueWatch;
   readonly clock: Clock;
 };
 
@@ -79,6 +81,7 @@ export class RunHandler {
     switch (route.action) {
       case "record": {
         const known = await this.#find(request);
+        if (await this.#forwardWaiting(request, known)) return undefined;
         return await sendRecord(exchange, known, await lookup.details(known), app);
       }
       case "input": {
@@ -105,6 +108,12 @@ export class RunHandler {
       action === "events" || action === "cancel" || (action === "result" && head.prefer !== null);
     if (!forwarding || !isLiveOnly || lookup.isLive(id)) return false;
     return await forwarding.handleRun(exchange, route, { appNumber: app.number, id });
+  }
+
+  /** How fast a queue moves is known to the node that serves the app. */
+  async #forwardWaiting({ exchange, route }: AppRunRequest, { run, live }: KnownRun): Promise<boolean> {
+    if (live || run.state !== "queued" || run.dueAt !== null) return false;
+    return (await this.#parts.forwarding?.handleWaiting(exchange, route)) ?? false;
   }
 
   /** A run that continues here after its app has moved keeps the configuration that it started with. */
@@ -145,6 +154,7 @@ export class RunHandler {
     // Before anything is read, because refused readers retry often.
     feeds.requireRoom(events);
     const known = await this.#find(request, this.#room(request), open);
+    if (!open && (await this.#forwardWaiting(request, known))) return;
     await feeds.answer(exchange, known, events);
   }
 

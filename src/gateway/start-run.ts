@@ -12,15 +12,17 @@ import { isFinal } from "../model/run.ts";
 import type { Executor } from "../runs/execute.ts";
 import type { RunRequest, Webhook } from "../runs/live-run.ts";
 import type { RunLookup } from "../runs/lookup.ts";
+import type { QueueWatch } from "../runs/queue/watch.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
 import type { Tracer } from "../runs/traces/tracer.ts";
 import { parseWebhookUrl } from "../runs/webhooks/target.ts";
 import { answerAccepted, type AppParts, beginTrace, type CheckedCall } from "./app-request.ts";
 import type { BodyRoom } from "./body.ts";
-import { preferredWait, type RequestHead } from "./request-head.ts";
+import { storedKey } from "./fairness.ts";
+import { preferredWait } from "./request-head.ts";
 import { queryWithout } from "./route.ts";
-import { isWish, readWishes } from "./wishes.ts";
+import { isWish, NO_WISHES, readWishes } from "./wishes.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
 import type { Exchange } from "./exchange.ts";
@@ -37,6 +39,7 @@ export type StarterParts = AppParts &
     readonly submitter: Submitter;
     readonly lookup: RunLookup;
     readonly clock: Clock;
+    readonly queueWatch: Pick<QueueWatch, "watch">;
     /** Runs are due, and late, by a clock that cannot be set. */
     readonly steadyClock: Clock;
     readonly bodyRoom: BodyRoom;
@@ -57,7 +60,7 @@ export class RunStarter {
 
   /** `names`: the names of the body's members; null if they have not been read yet. */
   start(call: CheckedCall, body: Buffer, names: readonly string[] | null): void | Promise<void> {
-    const { exchange, head, route, live, query, token } = call;
+    const { exchange, head, route, live, query, token, fairness } = call;
     const { id, callerAddress: ip } = exchange;
     if (exchange.response.destroyed) return undefined;
     const { functionName, isBare } = route;
@@ -65,11 +68,11 @@ export class RunStarter {
     const caller = token && token.principal.caller;
     const trace = beginTrace(this.#parts.tracer, call, token !== null);
     const { target } = live;
-    const run: RunRequest = { id, target, functionName, body, isBare, ip, caller, webhook, trace };
+    const run: RunRequest = { id, target, functionName, body, isBare, ip, caller, fairness, webhook, trace };
     const key =
       head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
     if (query.isAsync) {
-      const terms = readTerms(route.query, "", head, this.#parts.steadyClock);
+      const terms = readTerms(call, route.query, "", this.#parts.steadyClock);
       return this.#submit(call, { ...run, terms }, names ?? memberNames(body), key);
     }
     if (key) return this.#executeKeyed(call, run, key);
@@ -185,11 +188,18 @@ function keyMark(
   };
 }
 
-/** What an async call asks of the queue. */
-export function readTerms(query: string, prefix: string, head: RequestHead, clock: Clock): Terms | null {
+/** What an async call asks of the queue; null: nothing. */
+export function readTerms(
+  { head, token, fairness }: Pick<CheckedCall, "head" | "token" | "fairness">,
+  query: string,
+  prefix: string,
+  clock: Clock,
+): Terms | null {
   const now = clock.now();
   const wishes = readWishes(query, prefix, head, now);
-  return wishes && termsOf(wishes, now);
+  const fairnessKey = storedKey(fairness, token);
+  if (!wishes && fairnessKey === null) return null;
+  return termsOf({ ...(wishes ?? NO_WISHES), fairnessKey }, now);
 }
 
 /** The webhook that a call asks for, with the secret that its caller gave; throws if it may not be called. */

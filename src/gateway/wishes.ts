@@ -2,6 +2,7 @@ import { parseDuration } from "../kit/units.ts";
 import { AppError } from "../model/errors.ts";
 import {
   MAX_HEAD_START,
+  MAX_QUEUE_KEY_CHARS,
   MAX_TAG_CHARS,
   MAX_TAGS,
   MAX_TERM_MS,
@@ -10,7 +11,17 @@ import {
 } from "../model/terms.ts";
 import type { RequestHead } from "./request-head.ts";
 
-const NONE: Wishes = { priority: 0, delay: null, ttlMs: null, timeoutMs: null, maxAttempts: null, tags: [] };
+/** A call that asks for nothing. */
+export const NO_WISHES: Wishes = {
+  priority: 0,
+  delay: null,
+  ttlMs: null,
+  timeoutMs: null,
+  maxAttempts: null,
+  tags: [],
+  concurrencyKey: null,
+  fairnessKey: null,
+};
 const MAX_ATTEMPTS = 100;
 const MAX_DAYS = MAX_TERM_MS / 86_400_000;
 const SPANS = `a duration of up to ${MAX_DAYS} days, such as 90s or 1h30m`;
@@ -27,6 +38,7 @@ const READERS: Readonly<Record<string, (text: string, name: string, now: number)
   ttl: (text, name) => ({ ttlMs: readSpan(text, name) }),
   timeout: (text, name) => ({ timeoutMs: readSpan(text, name) }),
   max_attempts: (text, name) => ({ maxAttempts: readAttempts(text, name) }),
+  concurrency_key: (text, name) => ({ concurrencyKey: readLabel(text, name, MAX_QUEUE_KEY_CHARS) }),
 };
 const TAG = "tag";
 /** All names, also in camelCase. */
@@ -54,14 +66,14 @@ export function readWishes(query: string, prefix: string, head: WishHead, now: n
   for (const [given, text] of new URLSearchParams(query)) {
     const name = given.startsWith(prefix) ? NAMES.get(given.slice(prefix.length)) : undefined;
     if (name === undefined) continue;
-    if (name === TAG) tags.push(readTag(text, given));
+    if (name === TAG) tags.push(readLabel(text, given, MAX_TAG_CHARS));
     else if (seen.has(name)) throw refuse(given, "given only once");
     else found.set(name, READERS[name]!(text, given, now));
     seen.add(name);
   }
   if (tags.length > MAX_TAGS) throw refuse(TAG, `given at most ${MAX_TAGS} times`);
   if (found.size === 0 && tags.length === 0) return null;
-  return Object.assign({ ...NONE, tags: [...new Set(tags)] }, ...found.values()) as Wishes;
+  return Object.assign({ ...NO_WISHES, tags: [...new Set(tags)] }, ...found.values()) as Wishes;
 }
 
 type WishHead = Pick<RequestHead, "queuePriority" | "requestTimeout" | "cancelAfter">;
@@ -107,9 +119,9 @@ function readAttempts(text: string, name: string): number {
   throw refuse(name, `a whole number from 1 to ${MAX_ATTEMPTS}`);
 }
 
-function readTag(text: string, name: string): string {
-  if (text !== "" && text.length <= MAX_TAG_CHARS && !CONTROL.test(text)) return text;
-  throw refuse(name, `1 to ${MAX_TAG_CHARS} characters without control characters`);
+function readLabel(text: string, name: string, maxChars: number): string {
+  if (text !== "" && text.length <= maxChars && !CONTROL.test(text)) return text;
+  throw refuse(name, `1 to ${maxChars} characters without control characters`);
 }
 
 function refuse(name: string, what: string): AppError {

@@ -1,5 +1,6 @@
 import { type CallLimits, type MemberRole, type Role, ROLES } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
+import type { Fairness } from "../model/fairness.ts";
 import type { RunCaller } from "../model/run.ts";
 
 /** A service account: one project, one role. */
@@ -11,6 +12,8 @@ export type AccountPrincipal = {
   readonly limits: CallLimits | null;
   /** Of the runs that it starts. */
   readonly caller: RunCaller;
+  /** In whose line its calls wait, unless they name another one: each end user has one of their own. */
+  readonly fairness: Fairness;
   readonly expiresAt: number;
 };
 
@@ -23,6 +26,7 @@ export type PersonPrincipal = {
   readonly role: null;
   readonly roles: ReadonlyMap<string, Role>;
   readonly caller: RunCaller;
+  readonly fairness: Fairness;
   readonly expiresAt: number;
 };
 

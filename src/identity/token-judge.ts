@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
+import { USUAL_WEIGHT } from "../model/fairness.ts";
+import type { RunCaller } from "../model/run.ts";
 import { type CallLimits, ROLES } from "../model/roles.ts";
 import type { KnownToken, ServiceAccount } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
@@ -47,7 +49,8 @@ export class TokenJudge {
     if (role === "call" ? !limits : endUser) return null;
     if (now - (account.lastUsedAt ?? 0) >= USE_NOTED_EVERY_MS) this.#noteUse(accountId, now);
     const caller = { accountId, user: endUser?.user ?? null };
-    return { accountId, projectId, role, limits, caller, expiresAt };
+    const fairness = { key: lineOf(caller), weight: account.weight };
+    return { accountId, projectId, role, limits, caller, fairness, expiresAt };
   }
 
   async #judgePerson({ sub, exp }: Claims, sessionId: string): Promise<PersonPrincipal | null> {
@@ -58,7 +61,18 @@ export class TokenJudge {
     if (this.#clock.now() >= expiresAt) return null;
     const roles = new Map(memberships.map(({ projectId, role }) => [projectId, ROLE_OF_MEMBER[role]]));
     const caller = { accountId: sub, user: null };
-    return { personId: sub, sessionId, email, projectId: null, role: null, roles, caller, expiresAt };
+    const fairness = { key: sub, weight: USUAL_WEIGHT };
+    return {
+      personId: sub,
+      sessionId,
+      email,
+      projectId: null,
+      role: null,
+      roles,
+      caller,
+      fairness,
+      expiresAt,
+    };
   }
 
   #read(jtiHash: Uint8Array): Promise<KnownToken | null> {
@@ -76,6 +90,11 @@ export class TokenJudge {
   #noteUse(id: string, usedAt: number): void {
     this.#store.accounts.touchLastUsed({ id, usedAt }).catch(() => {});
   }
+}
+
+/** An end user's name may be long, and a key may not. */
+function lineOf({ accountId, user }: RunCaller): string {
+  return user === null ? accountId : `${accountId}/${hashSecret(user).toString("base64url")}`;
 }
 
 /** The limits of an account of role `call`; null if they are unknown, and then it may do nothing. */

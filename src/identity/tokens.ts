@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type Clock, withTimeout } from "../kit/clock.ts";
+import { USUAL_WEIGHT } from "../model/fairness.ts";
 import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError, isInDoubt } from "../model/errors.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
@@ -95,6 +96,7 @@ type NewAccount = {
   readonly role: Role;
   /** For the role `call`, which requires them. */
   readonly limits?: CallLimits | null;
+  readonly weight?: number;
   readonly expiresAt: number;
 };
 
@@ -133,11 +135,12 @@ export class Tokens {
   async issue(account: NewAccount): Promise<{ accountId: string; token: string; createdAt: number }> {
     const createdAt = this.#clock.now();
     const { projectId, name, description = null, role, limits = null, expiresAt } = account;
+    const { weight = USUAL_WEIGHT } = account;
     const callLimits = limits && JSON.stringify(limits);
     const id = `sa-${randomUUID()}`;
     const { token, jti } = this.#signer.sign(id, expiresAt, { project_id: projectId, role });
     await this.#store.accounts.insert({
-      account: { id, projectId, name, description, role, callLimits, createdAt, expiresAt },
+      account: { id, projectId, name, description, role, callLimits, weight, createdAt, expiresAt },
       token: { jtiHash: hashSecret(jti) },
     });
     return { accountId: id, token, createdAt };

@@ -2,6 +2,7 @@ import type { Operation } from "./api/operation.ts";
 import { appChangeOperations, appOperations } from "./apps/apps.ts";
 import { deployOperations } from "./apps/deploys.ts";
 import { logOperations } from "./apps/logs.ts";
+import { queueOperations } from "./apps/queues.ts";
 import { scheduleOperations } from "./apps/schedules.ts";
 import { hardwareOperations } from "./installation/hardware.ts";
 import { installationOperations } from "./installation/installation.ts";
@@ -16,6 +17,8 @@ import { volumeOperations } from "./projects/volumes.ts";
 import { webhookOperations } from "./projects/webhooks.ts";
 import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";
+import { bulkOperations } from "./runs/bulk.ts";
+import { queueHistoryOperations } from "./runs/queue-history.ts";
 import { runOperations } from "./runs/runs.ts";
 
 /** Every operation of the management API, in the order its document shows them. */
@@ -26,10 +29,13 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...memberOperations(parts),
     ...appOperations(parts),
     ...runOperations(parts),
+    ...bulkOperations(parts),
+    ...queueHistoryOperations(parts),
     ...logOperations(parts),
     ...figureOperations(parts),
     ...deployOperations(parts),
     ...appChangeOperations(parts),
+    ...queueOperations(parts),
     ...scheduleOperations(parts),
     ...runOnceOperations(parts),
     ...secretOperations(parts),

@@ -25,6 +25,11 @@ import type { NodeDetails } from "../model/node.ts";
 import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
+import type { AccountWeights } from "../runs/account-weights.ts";
+import type { QueueStates } from "../runs/queue-states.ts";
+import type { BulkWorker } from "../runs/bulk/bulk-worker.ts";
+import type { QueueHistory } from "../runs/queue/history.ts";
+import type { QueueOutlook } from "../runs/queue/outlook.ts";
 import type { Scheduler } from "../runs/schedules/scheduler.ts";
 import type { FileRuns } from "../runs/files/file-runs.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
@@ -76,7 +81,12 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly volumes: Volumes;
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
+  readonly queueStates: Pick<QueueStates, "apply">;
+  readonly accountWeights: Pick<AccountWeights, "learn">;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
+  readonly queueHistory: Pick<QueueHistory, "of">;
+  readonly bulkWorker: Pick<BulkWorker, "wake">;
+  readonly outlook: Pick<QueueOutlook, "of">;
   readonly signingSecrets: SigningSecrets;
   /** Wakes the deliverer because a delivery is due. */
   readonly wake: () => void;

@@ -12,6 +12,8 @@ export type AppConfig = {
   readonly batching?: Readonly<Record<string, BatchingConfig>>;
   /** Absent if the app has no such table, and from versions of before it. */
   readonly retry?: RetryConfig;
+  /** Absent if the app has no such table, and from versions of before it. */
+  readonly queue?: QueueConfig;
   /** Absent if the app has none, and from versions of before them. */
   readonly schedules?: readonly ScheduleConfig[];
   /** For a server app; null for one with functions. */
@@ -173,6 +175,22 @@ export type RetryConfig = {
   readonly jitter: number;
   /** Words of `RETRY_CAUSES`, and names of exceptions. */
   readonly on: readonly string[];
+};
+
+/** How many runs may begin in each period. */
+export type Rate = { readonly count: number; readonly periodSeconds: number };
+
+/** What an app allows its async runs, on all nodes together; null for no limit. */
+export type QueueConfig = {
+  /** How many of them run at once. */
+  readonly concurrencyLimit: number | null;
+  /** The same for the runs of each concurrency key. */
+  readonly concurrencyKeyLimit: number | null;
+  readonly rateLimit: Rate | null;
+  /** The same for the runs of each concurrency key. */
+  readonly concurrencyKeyRateLimit: Rate | null;
+  /** How many may wait for their turn; beyond that, calls are refused. */
+  readonly maxBacklog: number | null;
 };
 
 export type DependenciesConfig = {

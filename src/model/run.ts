@@ -127,14 +127,27 @@ export type Checkpoint = CheckpointNote & { readonly value: Uint8Array };
 /** How far a run has come, as far as its code has said it. */
 export type RunAdvance = { readonly progress: Progress | null; readonly checkpoint: CheckpointNote | null };
 
+/** What a run waits for: its turn, or the start of a replica, of which it says how far it is. */
+export const WAIT_PHASES = ["queued", "waiting_for_gpu", "starting", "importing", "setup"] as const;
+export type WaitPhase = (typeof WAIT_PHASES)[number];
+
+/** Where a run stands that waits for its turn. */
+export type QueuePlace = {
+  /** From 1. */
+  readonly position: number;
+  /** Null if nothing is known of how fast the runs before it will begin. */
+  readonly expectedStartAt: number | null;
+  readonly phase: WaitPhase;
+};
+
 /** What is known of a run beside its record, where it is read by itself. */
 export type RunDetails = RunAdvance & {
   /** Its earlier attempts. */
   readonly failed: readonly RunAttempt[];
   /** What started it; null if a caller did. */
   readonly schedule: RunSchedule | null;
-  /** From 1; null if it does not wait for its turn. */
-  readonly position: number | null;
+  /** Null if it does not wait for its turn. */
+  readonly place: QueuePlace | null;
 };
 
 /** The key of a stored run. */

@@ -12,10 +12,14 @@ export type Wishes = {
   readonly timeoutMs: number | null;
   readonly maxAttempts: number | null;
   readonly tags: readonly string[];
+  /** Runs of the app with the same key share what `[queue]` allows for one key. */
+  readonly concurrencyKey: string | null;
+  /** Which of the app's lines it waits in, instead of that of its caller. */
+  readonly fairnessKey: string | null;
 };
 
 /** The same for a run that was accepted; times are epoch milliseconds. Stored as JSON, so members are only ever added. */
-export type Terms = Pick<Wishes, "priority" | "maxAttempts" | "tags"> & {
+export type Terms = Pick<Wishes, "priority" | "maxAttempts" | "tags" | "concurrencyKey" | "fairnessKey"> & {
   /** When it may begin first; null: as soon as it was accepted. */
   readonly notBefore: number | null;
   /** It ends as `expired` if it has not begun by then, and as `timed_out` if it has not ended. */
@@ -33,10 +37,12 @@ export const PRIORITIES = { low: -600, normal: 0, high: 600 } as const;
 export const MAX_HEAD_START = 3600;
 export const MAX_TAGS = 5;
 export const MAX_TAG_CHARS = 128;
+/** Of a concurrency or fairness key. */
+export const MAX_QUEUE_KEY_CHARS = 128;
 
 /** The terms of a run that is accepted at that time. */
 export function termsOf(
-  { priority, delay, ttlMs, timeoutMs, maxAttempts, tags }: Wishes,
+  { priority, delay, ttlMs, timeoutMs, maxAttempts, tags, concurrencyKey, fairnessKey }: Wishes,
   now: number,
 ): Terms {
   const due = delay && ("until" in delay ? delay.until : now + delay.ms);
@@ -44,7 +50,29 @@ export function termsOf(
   const from = notBefore ?? now;
   const startBy = ttlMs === null ? null : from + ttlMs;
   const endBy = timeoutMs === null ? null : from + timeoutMs;
-  return { priority, notBefore, startBy, endBy, maxAttempts, tags };
+  return { priority, notBefore, startBy, endBy, maxAttempts, tags, concurrencyKey, fairnessKey };
+}
+
+type QueueKeys = Pick<Terms, "concurrencyKey" | "fairnessKey">;
+
+/** Terms from their JSON, which may be from before some of the members. */
+export function parseTerms(json: string): Terms {
+  const terms = JSON.parse(json) as Omit<Terms, keyof QueueKeys> & Partial<QueueKeys>;
+  return { ...terms, concurrencyKey: terms.concurrencyKey ?? null, fairnessKey: terms.fairnessKey ?? null };
+}
+
+/**
+ * The line in which a run waits: lines of an app take turns. It is that of its account, unless its call named another; runs
+ * without either share one.
+ */
+export function lineOf({
+  terms,
+  accountId,
+}: {
+  readonly terms: Terms | null;
+  readonly accountId: string | null;
+}): string {
+  return terms?.fairnessKey ?? accountId ?? "";
 }
 
 /** Whether an attempt of the run has begun before this one. */

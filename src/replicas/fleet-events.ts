@@ -5,7 +5,7 @@ import type { Exit, InitFailure, Usage } from "../engines/engine.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
 import { BatchTally } from "./batch-tally.ts";
 import type { Allowance } from "./meter.ts";
-import type { SlotReplica } from "./slots/capacity.ts";
+import type { SlotReplica, StartPhase } from "./slots/capacity.ts";
 import type { Demand } from "./slots/slots.ts";
 
 /** What has happened to an app's replicas since the service started, over all its versions. */
@@ -27,6 +27,8 @@ export function newFleetCounts(): FleetCounts {
 export type FleetReplica<C> = SlotReplica<C> & {
   readonly id: string;
   readonly state: "starting" | "ready" | "draining" | "gone";
+  /** How far its start is; meaningful until it is ready. */
+  readonly startPhase: StartPhase;
   /** 0 until it is ready. */
   readonly readyAt: number;
   /** When it last became idle; meaningful while it holds no call. */

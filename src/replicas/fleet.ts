@@ -9,7 +9,7 @@ import type { Outcome } from "../model/outcome.ts";
 import type { FleetCounts, FleetEvents, FleetParts, FleetReplica, ReplicaSource } from "./fleet-events.ts";
 import { Meter } from "./meter.ts";
 import { HeartbeatTimer } from "../engines/heartbeat.ts";
-import type { Capacity } from "./slots/capacity.ts";
+import type { Capacity, StartPhase } from "./slots/capacity.ts";
 import { desiredReplicas, type Load } from "./slots/scale.ts";
 
 /**
@@ -69,6 +69,7 @@ export class CrashLoop {
   }
 }
 
+const FURTHEST_FIRST: readonly StartPhase[] = ["setup", "importing", "starting", "waiting_for_gpu"];
 const WANTS_GPU = "it waits for a GPU";
 const BY_CALLS = { scalingMetric: "concurrency_utilization", scalingTarget: 100 } as const;
 const NOTHING_MEASURED = { callsPerSecond: 0, usedPercent: 0 };
@@ -147,6 +148,14 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
   gpuObstacle(): string | null {
     const replica = this.#withoutGpu();
     return replica && (replica.obstacle() ?? WANTS_GPU);
+  }
+
+  get startPhase(): StartPhase | null {
+    if (this.ready.length > 0) return null;
+    const phases = new Set<StartPhase>();
+    for (const { state, isCondemned, startPhase } of this.replicas)
+      if (state === "starting" && !isCondemned) phases.add(startPhase);
+    return FURTHEST_FIRST.find((phase) => phases.has(phase)) ?? null;
   }
 
   #withoutGpu(): R | null {

@@ -43,7 +43,7 @@ export type RunTarget = {
   readonly appName: string;
   readonly appNumber: number;
   readonly versionId: string;
-  readonly slots: Pick<Slots<Call>, "submit" | "abandon" | "backlogRoom">;
+  readonly slots: Pick<Slots<Call>, "submit" | "abandon" | "backlogRoom" | "outlook">;
   readonly config: AppConfig;
   readonly hidden: HiddenPayloads;
 };

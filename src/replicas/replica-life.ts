@@ -3,6 +3,7 @@ import type { Started, StartedServer, StartTimes } from "../engines/engine.ts";
 import type { Moves } from "../engines/protocol.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { type Call, CallTable } from "./call.ts";
+import type { StartPhase } from "./slots/capacity.ts";
 
 type ReplicaState = "starting" | "ready" | "draining" | "gone";
 
@@ -60,6 +61,10 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
 
   startTimes(): StartTimes & { readonly begunAt: number } {
     return { ...(this.process?.times?.() ?? noStartTimes()), begunAt: this.#begunAt };
+  }
+
+  get startPhase(): StartPhase {
+    return this.waitsForGpu ? "waiting_for_gpu" : "starting";
   }
 
   obstacle(): string | null {

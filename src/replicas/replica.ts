@@ -23,6 +23,7 @@ import { BadFrame, type PayloadLimits } from "../engines/protocol.ts";
 import type { AppConfig } from "../model/app-config.ts";
 import type { CallTrace } from "../model/trace.ts";
 import type { Seats } from "./seats.ts";
+import type { StartPhase } from "./slots/capacity.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
 /** A harness sends ten a second, by its own clock. */
@@ -104,6 +105,12 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
 
   get isSilent(): boolean {
     return this.#heartbeat.isSilent;
+  }
+
+  /** Forks of a template are imported before they connect. */
+  override get startPhase(): StartPhase {
+    if (this.#control) return "setup";
+    return this.#wire ? "importing" : super.startPhase;
   }
 
   checkHealth(): void {

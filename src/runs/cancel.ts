@@ -25,6 +25,8 @@ type CancellerParts = {
   readonly store: Store;
   readonly clock: Clock;
   readonly onDeliveries: () => void;
+  /** A queued run has ended: others of its concurrency key may begin. */
+  readonly onDropped: (run: Run) => void;
   readonly target: (appNumber: number) => RunTarget | null;
   /** Ends a file run that is in progress here; false if there is none. */
   readonly cancelFile: (runId: string) => boolean;
@@ -113,6 +115,7 @@ export class Canceller {
       delivery: webhook && deliveryOf(run, webhook, response, now),
     });
     if (hasEnded) this.ended.add(appNumber, state);
+    if (hasEnded && run.terms?.concurrencyKey) this.#parts.onDropped(run);
     if (hasEnded && url !== null) onDeliveries();
     return hasEnded;
   }

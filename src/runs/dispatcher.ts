@@ -6,6 +6,10 @@ import { callerOf } from "../model/run.ts";
 import { hasRun, lateness } from "../model/terms.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { ClaimedRun, HeldClaim } from "../store/runs/claims.ts";
+import { hasKeyLimits } from "../model/queue-limits.ts";
+import type { Turn, TurnsQuery, Weights } from "../store/runs/turns.ts";
+import { BacklogLimit } from "./backlog-limit.ts";
+import { KeyAdmission } from "./key-admission.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { ClaimRecorder } from "./claim-recorder.ts";
@@ -31,8 +35,14 @@ export type DispatcherParts = {
   readonly target: (appNumber: number) => RunTarget | null;
   /** The target of runs that this version accepted. */
   readonly versionTarget: (appNumber: number, versionId: string) => Promise<RunTarget | null>;
+  /** No further run of the app may begin. */
+  readonly isPaused: (appNumber: number) => boolean;
   /** Null if this is the only service. */
   readonly owners: Pick<Owners, "holderOf" | "mayClaim" | "sync" | "lookAfter"> | null;
+  /** Runs were taken out of an app's queue; `isEmpty`: none is left there. */
+  readonly onTaken?: (appNumber: number, runs: number, isEmpty: boolean) => void;
+  /** The weights of the accounts of an app's project, those that are not 1; absent: there are none. */
+  readonly weights?: (appNumber: number) => Weights;
   /** Ends the queued runs of those of the apps that are deleted. */
   readonly endOrphans: (appNumbers: readonly number[]) => Promise<void>;
 };
@@ -53,12 +63,20 @@ class Backlog {
   isInDoubt = false;
   /** Monotonic; no claims until then, because the arguments of the next run could not be read. */
   restsUntil = 0;
+  /** Whose turn it is among the lines of the app. */
+  turn: Turn | null = null;
+  /** Monotonic; until then the app's limits allow no further run, unless one ends. */
+  heldUntil = 0;
+  /** For that time, if it is near. */
+  timer: Timer | null = null;
 }
 
 /** How often a backlog without room is checked again. */
 const LOOK_MS = 1_000;
 /** How often the store's claimed and queued runs are compared with the state here. */
 const REVIEW_MS = 60_000;
+/** How often concurrency keys are looked for that a crash has left without a run that could begin. */
+const LOOK_AT_KEYS_MS = 10_000;
 /** Arguments of waiting runs in memory, per app. */
 const MAX_CLAIM_BYTES = 8 * 1024 * 1024;
 /** A run is given up after this many interruptions, because it may cause them. */
@@ -75,8 +93,10 @@ const UNREACHED = "the dispatcher could not reach the storage";
  * claims each run in the store, where only the claimer may write the end.
  */
 export class Dispatcher {
+  readonly backlogLimit: BacklogLimit;
   readonly #parts: DispatcherParts;
   readonly #backlogs = new Map<number, Backlog>();
+  readonly #keys: KeyAdmission;
   readonly #timers: Timer[] = [];
   #looking: Promise<void> | null = null;
   #makingDue: Promise<void> | null = null;
@@ -88,6 +108,12 @@ export class Dispatcher {
 
   constructor(parts: DispatcherParts) {
     this.#parts = parts;
+    this.backlogLimit = new BacklogLimit(parts.store, parts.clock);
+    this.#keys = new KeyAdmission({
+      ...parts,
+      queueOf: (appNumber) => parts.target(appNumber)?.config ?? null,
+      onAdmitted: (appNumber, dueAt) => this.released(appNumber, dueAt),
+    });
   }
 
   /** Requeues the runs of earlier processes, and begins to dispatch. */
@@ -97,7 +123,10 @@ export class Dispatcher {
     const count = await store.claims.recover({ owner, isAlone, dead: predecessors });
     if (count > 0) log.info({ count }, "requeued runs that an earlier service left unfinished");
     await this.#lookForWork();
+    await this.#keys.look();
+    this.#every(LOOK_AT_KEYS_MS, () => this.#keys.look());
     this.#every(LOOK_MS, async () => {
+      this.#keys.retry();
       for (const [appNumber, backlog] of this.#backlogs) this.#pump(appNumber, backlog);
     });
     this.#every(LOOK_MS, () => this.#makeDue());
@@ -110,6 +139,8 @@ export class Dispatcher {
     this.#isStopping = true;
     for (const timer of this.#timers) timer.cancel();
     this.#dueTimer?.cancel();
+    for (const { timer } of this.#backlogs.values()) timer?.cancel();
+    this.#keys.stop();
   }
 
   /** Requeues the runs of dead nodes. One call at a time: waiting for a locked table, several could use up connections. */
@@ -155,15 +186,30 @@ export class Dispatcher {
   }
 
   /** Whether a run may skip the empty queue; its place must be used with `runReserved` or given back. */
-  reserve({ appNumber, slots }: RunTarget): boolean {
+  reserve({ appNumber, slots, config: { queue } }: RunTarget): boolean {
+    // Only a claim knows what runs on other services.
+    if (queue && (queue.concurrencyLimit !== null || queue.rateLimit !== null)) return false;
     const backlog = this.#backlog(appNumber);
     if (this.#isStopping || backlog.hasMore || backlog.isClaiming || backlog.arriving > 0) return false;
     // Runs of an app that another service may own go into the queue, where its owner finds them.
-    const { owners, recorder } = this.#parts;
+    const { owners, recorder, isPaused } = this.#parts;
+    if (isPaused(appNumber)) return false;
     if ((owners && !owners.mayClaim(appNumber)) || !recorder.hasRoom(appNumber)) return false;
     if (slots.backlogRoom <= backlog.reserved) return false;
     backlog.reserved += 1;
     return true;
+  }
+
+  /** A run with a concurrency key was parked, has ended, or is waiting again: another one may begin. */
+  admit({ target, terms }: Pick<RunRequest, "target" | "terms">): void {
+    const key = terms?.concurrencyKey ?? null;
+    if (key !== null) this.#keys.admit(target.appNumber, [key], target.config.queue);
+  }
+
+  /** Whose turn it is among the lines of an app, and their weights: what a run's position depends on. */
+  turnOf(appNumber: number): Pick<TurnsQuery, "turn" | "weights"> {
+    const weights = this.#parts.weights?.(appNumber) ?? {};
+    return { turn: this.#backlogs.get(appNumber)?.turn ?? null, weights };
   }
 
   /** A run of that app is being stored: no later run may overtake it. */
@@ -191,7 +237,9 @@ export class Dispatcher {
 
   /** Executes a run for which a place was reserved. */
   runReserved(request: RunRequest, claim: Claim): void {
-    this.#backlog(request.target.appNumber).reserved -= 1;
+    const { appNumber, config } = request.target;
+    this.#backlog(appNumber).reserved -= 1;
+    if (config.queue) this.backlogLimit.left(appNumber, 1);
     void this.#hold(this.#parts.executor.executeClaimed(request, claim, null));
   }
 
@@ -206,6 +254,8 @@ export class Dispatcher {
     await (terms ? endWhenLate(run, terms, this.#parts.clock) : run.settled());
     backlog.held -= 1;
     backlog.uncounted -= more;
+    backlog.heldUntil = 0;
+    if (terms && hasKeyLimits(run.request.target.config.queue)) this.admit(run.request);
     this.#pump(appNumber, backlog);
   }
 
@@ -224,10 +274,12 @@ export class Dispatcher {
       void this.#work(appNumber, backlog, () => this.#lookAfter([appNumber]));
       return;
     }
+    // It is woken when that ends.
+    if (this.#parts.isPaused(appNumber)) return;
     // Runs that wait for an earlier version count too, so that no version's runs pile up.
     const room = target.slots.backlogRoom - backlog.uncounted - backlog.reserved;
     if (room <= 0 || !this.#parts.recorder.hasRoom(appNumber)) return;
-    if (this.#parts.clock.monotonic() < backlog.restsUntil) return;
+    if (this.#parts.clock.monotonic() < Math.max(backlog.restsUntil, backlog.heldUntil)) return;
     const { maxReplicas, replicaConcurrency } = target.config.scaling;
     // With many runs waiting, claims many at once: claims of single short runs would cost more than the runs.
     if (backlog.held > maxReplicas * replicaConcurrency && room < backlog.held) return;
@@ -292,8 +344,11 @@ export class Dispatcher {
     const { appNumber } = target;
     const wasAway = backlog.restsUntil > 0;
     backlog.restsUntil = 0;
-    const { runs, hasMore, isRefused } = await store.claims.claim({
+    const { queue } = target.config;
+    const { runs, hasMore, isRefused, turn, held, keys } = await store.claims.claim({
       appNumber,
+      ...this.turnOf(appNumber),
+      ...(queue && { queue, now: clock.now() }),
       owner,
       holder: owners?.holderOf(appNumber) ?? null,
       // A single run shows whether the blob store is back.
@@ -303,15 +358,31 @@ export class Dispatcher {
     // Another service may own the app by now.
     if (isRefused) void owners?.sync();
     if (hasMore) backlog.hasMore = true;
+    if (!isRefused) this.#parts.onTaken?.(appNumber, runs.length, !hasMore);
+    if (turn) backlog.turn = turn;
+    if (queue) this.backlogLimit.left(appNumber, runs.length);
+    if (held) this.#holdBack(appNumber, backlog, held.nextAt);
+    this.#keys.admit(appNumber, keys, queue);
     for await (const { claimed, end } of withInputs(runs, this.#parts)) {
       if (end === BACK) {
         backlog.restsUntil = clock.monotonic() + REST_MS;
         backlog.hasMore = true;
       }
       const current = this.#parts.target(appNumber) ?? target;
-      if (end || claimed.run.versionId === current.versionId) this.#begin(claimed, current, end);
+      if (this.#parts.isPaused(appNumber)) this.#begin(claimed, current, BACK);
+      else if (end || claimed.run.versionId === current.versionId) this.#begin(claimed, current, end);
       else await this.#beginEarlier(claimed, current);
     }
+  }
+
+  /** The app's limits allow no further run, until then or until one ends, which may be elsewhere. */
+  #holdBack(appNumber: number, backlog: Backlog, nextAt: number | null): void {
+    const { clock } = this.#parts;
+    const waitMs = nextAt === null ? LOOK_MS : Math.min(LOOK_MS, Math.max(1, nextAt - clock.now()));
+    backlog.heldUntil = clock.monotonic() + waitMs;
+    // Later, the next look comes first.
+    backlog.timer?.cancel();
+    if (waitMs < LOOK_MS) backlog.timer = clock.after(waitMs, () => this.#pump(appNumber, backlog));
   }
 
   /** Starts a run of an earlier version; requeues it if the version cannot be looked up now. */

@@ -1,5 +1,6 @@
 import { Condition } from "../kit/concurrency.ts";
 import type { Outcome } from "../model/outcome.ts";
+import { BACK } from "./large-payloads.ts";
 import {
   type Claim,
   LiveRun,
@@ -85,6 +86,18 @@ export class Executor {
     this.#awaited.set(id, condition);
     await condition.wait(signal);
     if (!condition.isAwaited && this.#awaited.get(id) === condition) this.#awaited.delete(id);
+  }
+
+  /** Puts the claimed async runs of an app back into its queue that have not been handed to a replica. */
+  putBack(appNumber: number): void {
+    const waiting: LiveRun[] = [];
+    for (const first of this.#chains) {
+      for (let run = first; run; run = run.after) {
+        const isOfApp = run.request.target.appNumber === appNumber;
+        if (isOfApp && run.isAsync && run.call.holder === null && !run.call.hasEnded) waiting.push(run);
+      }
+    }
+    for (const run of waiting) run.abandon(BACK);
   }
 
   /** The ids of stored runs that are in progress, whose end is being stored, or that are expected. */

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
+import type { Fairness } from "../model/fairness.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun, type Run, type RunCaller, type RunState, type TranscriptPart } from "../model/run.ts";
 import type { Checkpoint, CheckpointNote } from "../model/run.ts";
@@ -38,6 +39,8 @@ export type RunRequest = {
   readonly isBare: boolean;
   readonly ip: string | null;
   readonly caller: RunCaller | null;
+  /** In whose line it waits for a slot, if a caller waits for it; absent or null: that of callers without a token. */
+  readonly fairness?: Fairness | null;
   readonly webhook: Webhook | null;
   /** What the caller of an async run asked of the queue. */
   readonly terms?: Terms | null;
@@ -169,6 +172,7 @@ export class LiveRun implements CallReader {
     this.wasAccepted = claim?.isAsync ?? false;
     const lane = claim?.isAsync ? "backlog" : "caller";
     this.call = new Call(request.id, request.functionName, request.body, this, lane, request.http);
+    this.call.fairness = request.fairness ?? null;
     this.call.attempt = claim?.attempt ?? 1;
     const { trace } = request;
     if (trace) {

@@ -9,6 +9,7 @@ import type { LargePayloads } from "./large-payloads.ts";
 import type { LiveRun } from "./live-run.ts";
 import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
+import type { QueueOutlook } from "./queue/outlook.ts";
 import { readDetails } from "./run-details.ts";
 import { plainTranscript, storedTranscript, type Transcript } from "./transcript.ts";
 
@@ -37,6 +38,7 @@ export type LookupParts = {
   readonly journal: Journal;
   readonly store: Store;
   readonly partReader: PartReader;
+  readonly outlook: Pick<QueueOutlook, "of">;
   /** Null if all payloads are in the database. */
   readonly large: LargePayloads | null;
 };
@@ -97,7 +99,7 @@ export class RunLookup {
 
   /** What is known of a run beside its record. */
   async details({ run, live }: KnownRun): Promise<RunDetails> {
-    const stored = await readDetails(this.#parts.store, run);
+    const stored = await readDetails(this.#parts, run, live);
     const progress = live?.progress?.latest ?? stored.progress;
     return { ...stored, progress, checkpoint: live?.checkpoint ?? stored.checkpoint };
   }

@@ -1,17 +1,27 @@
 import type { Run, RunDetails } from "../model/run.ts";
 import type { Store } from "../store/store.ts";
+import type { LiveRun } from "./live-run.ts";
+import type { QueueOutlook } from "./queue/outlook.ts";
 
-const NONE: RunDetails = { failed: [], progress: null, checkpoint: null, schedule: null, position: null };
+const NONE: RunDetails = { failed: [], progress: null, checkpoint: null, schedule: null, place: null };
 
-/** What is stored of a run beside its record. */
-export async function readDetails(store: Store, run: Run): Promise<RunDetails> {
-  if (!run.isAsync) return NONE;
-  const isWaiting = run.state === "queued" && run.dueAt === null;
-  const [failed, advance, schedule, position] = await Promise.all([
+type DetailsParts = {
+  readonly store: Pick<Store, "claims" | "checkpoints" | "schedules">;
+  readonly outlook: Pick<QueueOutlook, "of">;
+};
+
+/** What is known of a run beside its record. */
+export async function readDetails(
+  { store, outlook }: DetailsParts,
+  run: Run,
+  live: LiveRun | null = null,
+): Promise<RunDetails> {
+  if (!run.isAsync) return { ...NONE, place: await outlook.of(run, live) };
+  const [failed, advance, schedule, place] = await Promise.all([
     run.attempt > 1 ? store.claims.attempts(run) : [],
     store.checkpoints.find(run),
     store.schedules.ofRun(run),
-    isWaiting ? store.claims.position(run) : null,
+    outlook.of(run, live),
   ]);
-  return { failed, ...advance, schedule, position };
+  return { failed, ...advance, schedule, place };
 }

@@ -4,9 +4,11 @@ import type { AddressRanges } from "../kit/ip-addresses.ts";
 import { steady } from "../kit/clock.ts";
 import type { Lifecycle } from "../kit/lifecycle.ts";
 import type { Seal } from "../kit/seal.ts";
+import type { Run } from "../model/run.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { Ownership } from "../nodes/ownership.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
+import { BulkWorker } from "./bulk/bulk-worker.ts";
 import { Canceller } from "./cancel.ts";
 import { CheckpointWriter } from "./checkpoint-writer.ts";
 import { ClaimRecorder, type ClaimRecorderParts } from "./claim-recorder.ts";
@@ -18,8 +20,14 @@ import { Journal, LightRecorder } from "./journal.ts";
 import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
+import { AccountWeights } from "./account-weights.ts";
+import { QueueStates } from "./queue-states.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import type { Tracer } from "./traces/tracer.ts";
+import { QueueHistory } from "./queue/history.ts";
+import { type OutlookParts, QueueOutlook } from "./queue/outlook.ts";
+import { QueuePaces } from "./queue/paces.ts";
+import { QueueWatch } from "./queue/watch.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
 import { Deliverer } from "./webhooks/deliverer.ts";
@@ -37,6 +45,8 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
     readonly ownership: Ownership;
     /** Null if this is the only service. */
     readonly owners: Owners | null;
+    /** Null for an app that is not served here. */
+    readonly projectOf: (appNumber: number) => string | null;
     readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
     readonly fileContext: FileContext;
     readonly python: Interpreter;
@@ -46,7 +56,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
 
 /** Builds and starts what runs need from their acceptance to their webhook. */
 export async function startRuns(parts: RunsParts, life: Lifecycle) {
-  const { store, log, clock, target, reserve, owners } = parts;
+  const { store, log, clock, target, projectOf, reserve, owners } = parts;
   const { owner, predecessors } = parts.ownership;
   // Deliveries are due, and keys expire, by a clock that cannot be set: a wrong date delays and repeats none.
   const steadyClock = steady(clock);
@@ -89,7 +99,25 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const partReader = new PartReader(store, clock);
   const runParts = { clock, store, partReader, partWriter, checkpointWriter, tracer: parts.tracer };
   const executor = new Executor(runParts, lightRecorder, recorder);
-  const lookup = new RunLookup({ executor, journal, store, partReader, large });
+  const paces = new QueuePaces({
+    clock: steadyClock,
+    target,
+    isPaused: (appNumber) => queueStates.isPaused(appNumber),
+  });
+  const turnOf: OutlookParts["turnOf"] = (appNumber) => dispatcher.turnOf(appNumber);
+  const outlook = new QueueOutlook({ store, clock: steadyClock, paces, target, turnOf });
+  const queueWatch = await life.start(
+    "watch over queues",
+    () => new QueueWatch({ clock, steadyClock, log, paces, outlook }),
+    (started) => started.stop(),
+  );
+  const serves = (appNumber: number): boolean => target(appNumber) !== null;
+  const queueHistory = await life.start(
+    "history of queues",
+    () => new QueueHistory({ store, clock, log, paces, serves }),
+    (started) => started.stop(),
+  );
+  const lookup = new RunLookup({ executor, journal, store, partReader, large, outlook });
   const fileRuns = await life.begin(
     "file runs",
     () =>
@@ -101,13 +129,36 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   const cancelFile = (runId: string) => fileRuns.cancel(runId);
-  const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
-  const dispatcher = new Dispatcher({
+  const onDropped = (run: Run): void => {
+    const of = target(run.appNumber);
+    if (of) dispatcher.admit({ target: of, terms: run.terms });
+  };
+  const canceller = new Canceller({
+    lookup,
+    store,
+    clock: steadyClock,
+    onDeliveries,
+    onDropped,
+    target,
+    cancelFile,
+  });
+  const queueStates = new QueueStates({
+    store,
+    onPaused: (appNumber) => executor.putBack(appNumber),
+    onResumed: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+  });
+  await queueStates.start();
+  const accountWeights = new AccountWeights(store);
+  await accountWeights.start();
+  const dispatcher: Dispatcher = new Dispatcher({
     ...basics,
+    isPaused: (appNumber) => queueStates.isPaused(appNumber),
+    weights: (appNumber) => accountWeights.of(projectOf(appNumber) ?? ""),
     clock: steadyClock,
     executor,
     recorder,
     predecessors,
+    onTaken: (...taken) => paces.noteTaken(...taken),
     endOrphans: (appNumbers) => canceller.endOrphans(appNumbers),
   });
   await dispatcher.start();
@@ -121,7 +172,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   sweeper.start();
   const submitter = await life.begin(
     "submitter",
-    () => new Submitter({ ...basics, executor, dispatcher, recorder, lightRecorder }),
+    () =>
+      new Submitter({
+        ...basics,
+        executor,
+        dispatcher,
+        recorder,
+        lightRecorder,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
+      }),
   );
   await fileRuns.start();
   const scheduler = await life.begin(
@@ -135,6 +194,21 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   scheduler.start();
+  const bulkWorker = await life.begin(
+    "bulk jobs",
+    () =>
+      new BulkWorker({
+        store,
+        clock: steadyClock,
+        log,
+        owner,
+        reserve,
+        serves,
+        wake: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
+        cancel: (run) => canceller.cancel(run, () => true),
+      }),
+  );
+  bulkWorker.start();
   /** An app was deleted: its queued runs end, and what is stored of it is removed. */
   const endRunsOf = (appNumber: number): void => {
     dispatcher.wake(appNumber);
@@ -147,10 +221,16 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     lightRecorder,
     recorder,
     lookup,
+    outlook,
+    queueWatch,
+    queueHistory,
     canceller,
     submitter,
     dispatcher,
+    queueStates,
+    accountWeights,
     scheduler,
+    bulkWorker,
     deliverer,
     steadyClock,
     signingSecrets,

@@ -5,6 +5,7 @@ import type { Chunk } from "../replicas/call.ts";
 import type { AcceptedRun } from "../store/runs/accepted-runs.ts";
 import type { StorageWatch } from "../store/upkeep/storage-watch.ts";
 import { Acceptor, InDoubt, InputTurns } from "./acceptor.ts";
+import { hasKeyLimits } from "../model/queue-limits.ts";
 import type { Dispatcher, DispatcherParts } from "./dispatcher.ts";
 import type { Claim, LiveRun, RunEnd, RunReader, RunRecorder, RunRequest } from "./live-run.ts";
 
@@ -17,6 +18,8 @@ type SubmitterParts = Pick<
   /** Measures the age of keys; cannot be set. */
   readonly steadyClock: Clock;
   readonly reserve: Pick<StorageWatch, "refusal">;
+  /** Whether the app's queue takes no more runs. */
+  readonly isDraining: (appNumber: number) => boolean;
 };
 
 /** A key and the fingerprint of its call, hashed. */
@@ -29,6 +32,8 @@ export type Keyed =
   | { readonly kind: "different" };
 
 const KEY_KEPT_MS = 24 * 3600 * 1000;
+/** Someone has to open the queue again. */
+const DRAIN_RETRY_SECONDS = "60";
 const NO_ROOM = "The results of earlier runs of this app could not be stored yet; try again shortly.";
 
 /** Accepts runs: each is stored durably before its caller gets an answer. */
@@ -46,16 +51,20 @@ export class Submitter {
   /** Accepts an async run; rejects if it could not be stored. */
   async submit(request: RunRequest): Promise<void> {
     this.#checkReserve();
+    this.#checkOpen(request);
+    if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     await this.#inTurn(request, (payload) => this.#submit(request, payload));
   }
 
   /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
+    this.#checkOpen(request);
+    if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
     return await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
-      const accepting = this.#acceptKeyed({ run, payload, owner: null }, key);
-      return await this.#arriving(run, accepting);
+      const accepting = this.#acceptKeyed({ run, payload, owner: null, isParked: isParked(request) }, key);
+      return await this.#arriving(run, request, accepting);
     });
   }
 
@@ -119,10 +128,12 @@ export class Submitter {
     const { dispatcher, owner, clock } = this.#parts;
     const { target, terms } = request;
     const { appNumber } = target;
-    const mayBegin = !terms || terms.notBefore === null;
+    const isHeld = isParked(request);
+    const mayBegin = !terms || (terms.notBefore === null && !isHeld);
     if (!mayBegin || !dispatcher.reserve(target)) {
       const run = acceptedRecord(request, true, false, clock.now());
-      await this.#arriving(run, this.#acceptor.accept({ run, payload, owner: null }));
+      const accepting = this.#acceptor.accept({ run, payload, owner: null, isParked: isHeld });
+      await this.#arriving(run, request, accepting);
       return;
     }
     const claim = this.#claim(true);
@@ -204,8 +215,13 @@ export class Submitter {
   }
 
   /** Prevents later runs from being dispatched before this one, unless it is to wait. */
-  async #arriving<Result>({ appNumber, dueAt }: Run, accepting: Promise<Result>): Promise<Result> {
+  async #arriving<Result>(
+    { appNumber, dueAt }: Run,
+    request: RunRequest,
+    accepting: Promise<Result>,
+  ): Promise<Result> {
     const { dispatcher } = this.#parts;
+    if (isParked(request)) return await accepting.finally(() => dispatcher.admit(request));
     if (dueAt !== null) return await accepting.finally(() => dispatcher.dueBy(dueAt));
     dispatcher.expect(appNumber);
     return await accepting.finally(() => dispatcher.arrived(appNumber));
@@ -233,6 +249,16 @@ export class Submitter {
   #checkReserve(): void {
     const message = this.#parts.reserve.refusal;
     if (message !== null) throw new AppError("storage_unavailable", { message });
+  }
+
+  async #checkBacklog({ target: { appNumber, config } }: RunRequest): Promise<void> {
+    const most = config.queue?.maxBacklog;
+    if (most) await this.#parts.dispatcher.backlogLimit.check(appNumber, most);
+  }
+
+  #checkOpen({ target }: RunRequest): void {
+    if (!this.#parts.isDraining(target.appNumber)) return;
+    throw new AppError("queue_draining", { headers: { "retry-after": DRAIN_RETRY_SECONDS } });
   }
 
   async #acceptKeyed(accepted: AcceptedRun, key: RunKeyMark): Promise<Keyed> {
@@ -293,6 +319,17 @@ function inputOf({ body, isBare, webhook, http }: RunRequest): AcceptedRun["payl
     isBare,
     sealedSecret: webhook?.sealedSecret ?? null,
   };
+}
+
+/** Whether the run waits until its concurrency key is admitted. A delayed one waits for its time first. */
+function isParked({ terms, target }: RunRequest): boolean {
+  return (
+    terms !== undefined &&
+    terms !== null &&
+    terms.concurrencyKey !== null &&
+    terms.notBefore === null &&
+    hasKeyLimits(target.config.queue)
+  );
 }
 
 function acceptedRecord(request: RunRequest, isAsync: boolean, isClaimed: boolean, createdAt: number): Run {

@@ -23,6 +23,8 @@ const ACCOUNT = z.object({
 export type AccountRecord = z.infer<typeof ACCOUNT>;
 
 export const LISTED_ACCOUNT = z.extend(ACCOUNT, {
+  /** How many turns its waiting calls have for each turn of an account of weight 1. */
+  weight: z.int(),
   lastUsedAt: z.nullable(TIMESTAMP),
   revokedAt: z.nullable(TIMESTAMP),
 });

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { BATCH_REASONS, isFileRun, RUN_STATES, WEBHOOK_STATES } from "../model/run.ts";
-import type { Progress, Run, RunDetails, RunAttempt } from "../model/run.ts";
+import { BATCH_REASONS, isFileRun, RUN_STATES, WAIT_PHASES, WEBHOOK_STATES } from "../model/run.ts";
+import type { Progress, QueuePlace, Run, RunDetails, RunAttempt } from "../model/run.ts";
 import { appId } from "../model/names.ts";
 import type { Terms } from "../model/terms.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
@@ -22,6 +22,14 @@ const PROGRESS = z.object({
   at: TIMESTAMP,
 });
 export type ProgressRecord = z.infer<typeof PROGRESS>;
+
+/** Where a run stands that waits, and what it waits for. */
+const PLACE = z.object({
+  position: z.int(),
+  expectedStartAt: z.nullable(TIMESTAMP),
+  phase: z.enum(WAIT_PHASES),
+});
+export type PlaceRecord = z.infer<typeof PLACE>;
 
 /** That a run made a checkpoint: with how many chunks, and in which attempt. */
 const CHECKPOINT = z.object({ at: TIMESTAMP, sent: z.int(), attempt: z.int() });
@@ -68,12 +76,17 @@ export const RUN = z.object({
   priority: z.optional(z.number()),
   tags: z.optional(z.array(z.string())),
   maxAttempts: z.optional(z.int()),
+  concurrencyKey: z.optional(z.string()),
+  /** The line in which it waits, if that is not its account's. */
+  fairnessKey: z.optional(z.string()),
   startBy: z.optional(TIMESTAMP),
   endBy: z.optional(TIMESTAMP),
   /** Only for a run that was tried again, where it is read by itself: all attempts, the first one first. */
   attempts: z.optional(z.array(ATTEMPT)),
   /** Only for a run that waits for its turn, where it is read by itself: how many it is from the front, from 1. */
   position: z.optional(z.int()),
+  /** The same, if enough is known of how fast the runs before it begin: when it will begin. */
+  expectedStartAt: z.optional(TIMESTAMP),
   /** Only for a run that a schedule started, where it is read by itself: its name, and the time that it stands for. */
   schedule: z.optional(z.object({ name: z.string(), time: TIMESTAMP })),
   /** Only for a run that has reported its progress, where it is read by itself. */
@@ -105,13 +118,18 @@ export function progressRecord({ fraction, message, at }: Progress): ProgressRec
   return { fraction, message, at: timestamp(at) };
 }
 
+/** Where a waiting run stands, as its callers and readers get it. */
+export function placeRecord({ position, expectedStartAt, phase }: QueuePlace): PlaceRecord {
+  return { position, expectedStartAt: maybe(expectedStartAt, timestamp), phase };
+}
+
 /** A stored run as callers get it; in lists without details. */
 export function runRecord(
   run: Run,
   app: { readonly projectId: string; readonly name: string },
   details: Partial<RunDetails> = {},
 ): RunRecord {
-  const { failed = [], progress, checkpoint, schedule, position } = details;
+  const { failed = [], progress, checkpoint, schedule, place } = details;
   const { errorCode, errorMessage, queueMs, runMs, responseMs } = run;
   return {
     id: run.id,
@@ -152,7 +170,8 @@ export function runRecord(
     ...(run.dueAt !== null && { dueAt: timestamp(run.dueAt) }),
     ...(run.terms && askedOf(run.terms)),
     ...(schedule && { schedule: { name: schedule.name, time: timestamp(schedule.at) } }),
-    ...(position != null && { position }),
+    ...(place && { position: place.position }),
+    ...(place?.expectedStartAt != null && { expectedStartAt: timestamp(place.expectedStartAt) }),
     ...(failed.length > 0 && { attempts: attemptsOf(run, failed) }),
     ...(progress && { progress: progressRecord(progress) }),
     ...(checkpoint && {
@@ -163,11 +182,13 @@ export function runRecord(
   };
 }
 
-function askedOf({ priority, tags, maxAttempts, startBy, endBy }: Terms) {
+function askedOf({ priority, tags, maxAttempts, concurrencyKey, fairnessKey, startBy, endBy }: Terms) {
   return {
     ...(priority !== 0 && { priority }),
     ...(tags.length > 0 && { tags: [...tags] }),
     ...(maxAttempts !== null && { maxAttempts }),
+    ...(concurrencyKey !== null && { concurrencyKey }),
+    ...(fairnessKey !== null && { fairnessKey }),
     ...(startBy !== null && { startBy: timestamp(startBy) }),
     ...(endBy !== null && { endBy: timestamp(endBy) }),
   };

@@ -5,6 +5,10 @@ import type { BATCH_COLUMNS } from "./schema/0002-batches.ts";
 import type { QUEUE_COLUMNS, QUEUE_TABLES } from "./schema/0003-queues.ts";
 import type { CHECKPOINT_TABLES } from "./schema/0004-checkpoints.ts";
 import type { SCHEDULE_TABLES } from "./schema/0005-schedules.ts";
+import type { QUEUE_LIMIT_COLUMNS, QUEUE_LIMIT_TABLES } from "./schema/0006-queue-limits.ts";
+import type { WEIGHT_COLUMNS } from "./schema/0007-account-weight.ts";
+import type { QUEUE_STATE_COLUMNS } from "./schema/0008-queue-state.ts";
+import type { BULK_TABLES } from "./schema/0009-bulk-jobs.ts";
 import type { TRACE_COLUMNS } from "./schema/0011-traces.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
@@ -17,6 +21,11 @@ export type Schema = TypesOf<typeof INITIAL_TABLES> &
   TypesOf<typeof QUEUE_TABLES> &
   TypesOf<typeof CHECKPOINT_TABLES> &
   TypesOf<typeof SCHEDULE_TABLES> &
+  TypesOf<typeof QUEUE_LIMIT_COLUMNS> &
+  TypesOf<typeof QUEUE_LIMIT_TABLES> &
+  TypesOf<typeof WEIGHT_COLUMNS> &
+  TypesOf<typeof QUEUE_STATE_COLUMNS> &
+  TypesOf<typeof BULK_TABLES> &
   TypesOf<typeof TRACE_COLUMNS> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };

@@ -4,6 +4,7 @@ import { appOwners } from "./nodes/app-owners.ts";
 import { apps } from "./apps/apps.ts";
 import { auditEntries } from "./accounts/audit.ts";
 import { buildLines, builds } from "./apps/builds.ts";
+import { bulkJobs } from "./runs/bulk-jobs.ts";
 import { changes } from "./nodes/changes.ts";
 import { checkpoints } from "./runs/checkpoints.ts";
 import { claims } from "./runs/claims.ts";
@@ -14,6 +15,7 @@ import { figures, runFigures } from "./runs/run-figures.ts";
 import { integrity, space } from "./upkeep/file-upkeep.ts";
 import { invitations } from "./accounts/invitations.ts";
 import { keys } from "./runs/accepted-runs.ts";
+import { keyLines } from "./runs/key-limits.ts";
 import { logs } from "./apps/logs.ts";
 import { memberships, projects } from "./accounts/memberships.ts";
 import { meta } from "./meta.ts";
@@ -21,6 +23,8 @@ import { nodes } from "./nodes/nodes.ts";
 import type { AnyOperation, Operation } from "./operation.ts";
 import { payloads, runBlobs } from "./runs/payloads.ts";
 import { people } from "./accounts/people.ts";
+import { queueDepth } from "./runs/queue-depth.ts";
+import { queueStates } from "./apps/queue-states.ts";
 import { retention } from "./runs/retention.ts";
 import { runs } from "./runs/runs.ts";
 import { schedules } from "./schedules/schedules.ts";
@@ -38,6 +42,7 @@ const OPERATIONS = {
   auditEntries,
   buildLines,
   builds,
+  bulkJobs,
   changes,
   checkpoints,
   claims,
@@ -47,6 +52,7 @@ const OPERATIONS = {
   firings,
   integrity,
   invitations,
+  keyLines,
   keys,
   limits,
   logs,
@@ -56,6 +62,8 @@ const OPERATIONS = {
   payloads,
   people,
   projects,
+  queueDepth,
+  queueStates,
   retention,
   runFigures,
   runs,

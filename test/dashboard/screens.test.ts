@@ -163,6 +163,7 @@ function ofApp({ builds, runs, deliveries }: Furnished): Place[] {
   return [
     { name: "app-overview", to: app },
     { name: "app-runs", to: `${app}/runs` },
+    { name: "app-queue", to: `${app}/queue` },
     { name: "app-logs", to: `${app}/logs` },
     { name: "app-builds", to: `${app}/builds` },
     { name: "app-build", to: `${app}/builds/${builds.good}` },

@@ -33,6 +33,46 @@ export const QUEUES = {
     "queue.position": "A run that waits for its turn has its position on its record, from 1.",
     "terms.durable": "What a call has asked outlives its service, in both databases.",
   }),
+  ...section("docs/queues.md: Fairness", {
+    "queue.fair": "Lines of an app take turns: the waiting runs of one caller do not delay those of another.",
+    "queue.weights": "A line has as many turns in each round as its weight says.",
+    "fair.sync-turns":
+      "Waiting callers of an app take turns: many calls of one do not delay a single call of another.",
+    "fair.weight": "A service account of a higher weight has more turns.",
+    "fair.users": "Each end user of an account has turns of their own.",
+    "fair.header": "`X-Millrace-Fairness-Key` names the line in which a call waits.",
+    "fair.header-refused": "A token of role `call`, or no token, may not name it.",
+    "fair.header-bounds": "The name has 1 to 128 visible characters.",
+    "fair.record": "The record of an async run has the keys that its call gave.",
+    "fair.cli": "The command line gives keys and changes weights.",
+    "fair.clients": "Both clients give both keys.",
+    "fair.weight-bounds": "A weight is from 1 to 100, and 1 unless it is set; `GET` shows it.",
+    "fair.batches": "Callers of a batched function take turns, and share batches.",
+    "fair.full-queue":
+      "When no more callers may wait, the one with most waiting calls is refused, not another.",
+    "fair.no-starvation": "Every caller that waits has its turns, whatever the others do.",
+  }),
+  ...section("docs/queues.md: Pausing a queue", {
+    "queue.pause":
+      "While an app's queue is paused its async runs wait; running ones go on, and sync calls are served.",
+    "queue.pause-claimed": "Runs that were next for a slot wait too.",
+    "queue.pause-durable": "A paused queue stays paused through restarts and deploys.",
+    "queue.drain": "While a queue is drained, async calls get 503 `queue_draining`, and waiting runs begin.",
+    "queue.get": "A queue shows how many runs wait by priority, the oldest, how many run, and its limits.",
+    "queue.audit": "Changes of a queue are in the audit log.",
+    "queue.cli": "`millrace queue` shows, pauses, resumes and drains.",
+    "queue.nodes": "What one node does to a queue holds on all.",
+  }),
+  ...section("docs/queues.md: Limits", {
+    "queue.config": "`[queue]` is checked, and every value has bounds.",
+    "queue.concurrency": "No more async runs of an app run at once than `concurrency_limit`, on all nodes.",
+    "queue.key-concurrency":
+      "No more runs with the same `concurrency_key` run at once than `concurrency_key_limit`; others pass those that wait.",
+    "queue.rate": "In no period begin more runs than `rate_limit` allows.",
+    "queue.key-rate": "In no period begin more runs of a key than `concurrency_key_rate_limit` allows.",
+    "queue.key-crash": "Runs that wait for their key begin also after the service has died at any point.",
+    "queue.backlog": "Beyond `max_backlog` waiting runs, an async call gets 429 `backlog_full`.",
+  }),
   ...section("docs/queues.md: Checkpoints", {
     "checkpoint.next-attempt":
       "The next attempt of an async run reads the last checkpoint, and how many chunks are stored.",
@@ -57,5 +97,26 @@ export const QUEUES = {
     "progress.events": "Readers of `/events` get progress as an event without a number.",
     "progress.bounded": "Fraction and message are bounded.",
     "progress.throttled": "However often a function reports, a few reports are stored.",
+  }),
+  ...section("docs/queues.md: While a run waits", {
+    "queue.expected":
+      "A run that waits for its turn has the time on its record at which it is expected to begin.",
+    "queue.events": "Readers of `/events` get `event: queue` without a number until the run starts.",
+    "queue.events.crowd": "However many watch runs of an app, its queue is looked at once a second.",
+    "queue.owner": "Position and expected start are the same whichever node is asked.",
+    "queue.page": "The dashboard has a page of each app's queue, and pauses it.",
+    "queue.told":
+      "A waiting stream with `Prefer: progress` gets its headers at once, and comments with its place.",
+    "queue.told.failure": "A failure of such a stream is an event, and the answer has no proper end.",
+  }),
+  ...section("docs/queues.md: Many runs at once", {
+    "bulk.retry": "Runs are tried again as new runs with the same arguments; those without are counted.",
+    "bulk.cancel": "Queued and running runs are cancelled by conditions.",
+    "bulk.delete": "Ended runs are deleted by conditions, with all that is stored of them.",
+    "bulk.explicit": "Without a condition, an action on many runs has to say that all are meant.",
+    "bulk.survives": "Such an action survives the death of its service, and does nothing twice.",
+    "bulk.stopped": "It can be stopped; what it has done stays.",
+    "bulk.audit": "The audit log has an entry for each of them.",
+    "bulk.command": "`millrace runs retry`, `cancel` and `delete` do the same.",
   }),
 };

@@ -15,6 +15,7 @@ import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";
 import { queuedRun, samplePayload, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { verifies } from "../verifies.ts";
+import { NO_OUTLOOK } from "../support/no-queue.ts";
 
 /** Records in the database; what is promised is promised for ten million. */
 const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 10_000_000);
@@ -81,9 +82,10 @@ describe.each(DATABASE_KINDS)(`the runs list with ${RUNS} records on %s`, (kind)
       role: "admin",
       limits: null,
       caller: { accountId: "a", user: null },
+      fairness: { key: "a", weight: 1 },
       expiresAt: Number.MAX_VALUE,
     };
-    mount(app, runOperations({ store }), {
+    mount(app, runOperations({ store, outlook: NO_OUTLOOK }), {
       authenticate: () => Promise.resolve(principal),
       audit: new Audit(store, systemClock),
     });

@@ -107,7 +107,8 @@ export class IdentitySite {
     this.audit = identity.audit;
     this.sessions = identity.sessions;
     this.people = identity.people;
-    const own = { store, keys, tokens, clock, publicBaseUrl, projectId: this.projectId };
+    const accountWeights = { learn: async () => {} };
+    const own = { store, keys, tokens, accountWeights, clock, publicBaseUrl, projectId: this.projectId };
     const parts = { ...identity, ...own } as unknown as ManagementParts;
     this.operations = [
       ...serviceAccountOperations(parts),

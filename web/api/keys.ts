@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { ACCOUNT_WITH_TOKEN, ACCOUNTS } from "../../src/shapes/projects.ts";
+import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT } from "../../src/shapes/projects.ts";
 import type { AccountRecord, AccountWithToken } from "../../src/shapes/projects.ts";
 import { ask, tell } from "./http.ts";
 
@@ -9,7 +9,8 @@ export type { AccountWithToken as KeyWithToken, ListedAccount as Key } from "../
 /** What a key of the role `call` is limited to. */
 export type NewLimits = Required<Pick<AccountRecord, "apps" | "functions" | "origins" | "callsPerMinute">>;
 
-type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description"> & Partial<NewLimits>;
+type NewKey = Pick<AccountRecord, "name" | "role" | "expiresAt" | "description" | "weight"> &
+  Partial<NewLimits>;
 
 const base = (projectId: string): string => `/v2/projects/${projectId}/service-accounts`;
 
@@ -34,6 +35,11 @@ export async function rotateKey(
     method: "POST",
     body: { overlapSeconds },
   });
+}
+
+/** How many turns its waiting calls have compared with those of others. */
+export async function weighKey(projectId: string, id: string, weight: number): Promise<void> {
+  await ask(LISTED_ACCOUNT, `${base(projectId)}/${id}`, { method: "PATCH", body: { weight } });
 }
 
 export async function deleteKey(projectId: string, id: string): Promise<void> {

@@ -122,6 +122,11 @@ const appBuild = createRoute({
   path: "builds/$buildId",
   component: lazyRouteComponent(() => import("../pages/app/build.tsx"), "AppBuild"),
 });
+const appQueue = createRoute({
+  getParentRoute: () => app,
+  path: "queue",
+  component: lazyRouteComponent(() => import("../pages/app/queue.tsx"), "AppQueue"),
+});
 const appSchedules = createRoute({
   getParentRoute: () => app,
   path: "schedules",
@@ -228,6 +233,7 @@ const tree = root.addChildren([
         appLogs,
         appBuilds,
         appBuild,
+        appQueue,
         appSchedules,
         appPlayground,
         appSettings,

@@ -14,7 +14,7 @@ import { Cell, Row, Table } from "../parts/table.tsx";
 import { Time } from "../parts/time.tsx";
 import { limitText } from "./keys/call-limits.tsx";
 import { CreateKey } from "./keys/create-key.tsx";
-import { DeleteKey, RotateKey } from "./keys/change-key.tsx";
+import { DeleteKey, RotateKey, WeighKey } from "./keys/change-key.tsx";
 import { ShowToken } from "./keys/show-token.tsx";
 
 /** An owner is warned so long before a key ends. */
@@ -23,13 +23,14 @@ const WARN_MS = 14 * 86_400_000;
 const COLUMNS = [
   { title: "Name" },
   { title: "Role" },
+  { title: "Weight", isMinor: true },
   { title: "Last used", isMinor: true },
   { title: "Expires" },
   { title: "Created", isMinor: true },
   { title: "Actions", align: "right" },
 ] as const;
 
-type Deed = { readonly kind: "create" } | { readonly kind: "rotate" | "delete"; readonly key: Key };
+type Deed = { readonly kind: "create" } | { readonly kind: "rotate" | "weigh" | "delete"; readonly key: Key };
 
 /** The project's service accounts: a key for each program that calls. */
 export function Keys() {
@@ -89,6 +90,17 @@ export function Keys() {
                   )}
                 </Cell>
                 <Cell isMinor>
+                  <Button
+                    size="small"
+                    look="quiet"
+                    aria-label={`Change the weight of ${key.name}`}
+                    title="How many turns its waiting calls have, compared with those of others"
+                    onClick={() => setDeed({ kind: "weigh", key })}
+                  >
+                    {key.weight}
+                  </Button>
+                </Cell>
+                <Cell isMinor>
                   {key.lastUsedAt ? (
                     <Time at={key.lastUsedAt} />
                   ) : (
@@ -140,6 +152,7 @@ export function Keys() {
         onClose={close}
         onMade={setMade}
       />
+      <WeighKey projectId={projectId} target={deed?.kind === "weigh" ? deed.key : null} onClose={close} />
       <DeleteKey projectId={projectId} target={deed?.kind === "delete" ? deed.key : null} onClose={close} />
       <ShowToken made={made} onClose={() => setMade(null)} />
     </Page>

@@ -7,6 +7,7 @@ import type { Numbers, RemoteFlags, Switches, Texts } from "./task.ts";
 
 export type CallFlags = RemoteFlags &
   Texts<"data" | "method" | "webhook" | "key" | "priority" | "delay" | "ttl" | "timeout"> &
+  Texts<"concurrencyKey" | "fairnessKey"> &
   Numbers<"linger" | "maxAttempts"> &
   Switches<"ws" | "async" | "wait" | "stream"> & {
     readonly header?: readonly string[];
@@ -19,8 +20,9 @@ const FUNCTION = /^[A-Za-z]\w*(?:\/[\w./-]+)?$/;
 
 /** What the options ask of the queue, as a query says it. */
 export function queueQuery(flags: CallFlags): [string, string][] {
-  const { priority, delay, ttl, timeout, maxAttempts, tag = [] } = flags;
-  const given = Object.entries({ priority, delay, ttl, timeout, max_attempts: maxAttempts });
+  const { priority, delay, ttl, timeout, maxAttempts, concurrencyKey, tag = [] } = flags;
+  const keys = { max_attempts: maxAttempts, concurrency_key: concurrencyKey };
+  const given = Object.entries({ priority, delay, ttl, timeout, ...keys });
   const asked = given.flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, String(value)]],
   );
@@ -90,7 +92,7 @@ function parseObject(text: string): object {
 }
 
 /** The headers that the options of a call ask for, by their names in lower case; a line of one's own comes first. */
-export function readHeaders({ stream, key, header = [] }: CallFlags): Record<string, string> {
+export function readHeaders({ stream, key, fairnessKey, header = [] }: CallFlags): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const line of header) {
     const [name, value] = readLine(line);
@@ -99,6 +101,7 @@ export function readHeaders({ stream, key, header = [] }: CallFlags): Record<str
   return {
     ...(stream && { accept: "text/event-stream" }),
     ...(key !== undefined && { "idempotency-key": key }),
+    ...(fairnessKey !== undefined && { "x-millrace-fairness-key": fairnessKey }),
     ...headers,
   };
 }

@@ -56,9 +56,14 @@ export const COMMANDS: Definitions = {
         "with --async: how often the run may begin",
         count("--max-attempts", 1, 100),
       )
+      .option(
+        "--concurrency-key <text>",
+        "with --async: runs with the same key share what the app's [queue] allows for one key",
+      )
       .option("--tag <text>", "with --async: a label to find the run by; can be repeated", collect)
       .option("--stream", "ask for the answer as a stream")
       .option("--webhook <url>", "forward the answer to this address")
+      .option("--fairness-key <text>", "wait in the line of this name, instead of that of your account")
       .option("--key <text>", "Idempotency-Key: repeating the call with the same key does not run it again");
   },
 };

@@ -1,10 +1,9 @@
-import { parseDuration } from "../../kit/units.ts";
 import { LOG_FRAME, LOG_PAGE, type LogLineRecord } from "../../shapes/logs.ts";
-import { CliFailure, usage } from "../failure.ts";
+import { CliFailure } from "../failure.ts";
 import type { Definitions } from "../options.ts";
 import { paint, printable } from "../output.ts";
 import type { Api } from "./api.ts";
-import { asks, count, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
+import { asks, count, pastTime, type RemoteFlags, type Switches, type Task, type Texts } from "./task.ts";
 
 type LogFlags = RemoteFlags &
   Switches<"follow"> &
@@ -20,7 +19,11 @@ export const COMMANDS: Definitions = {
     asks(command, logs, "millrace logs hello --since 10m --search error", "millrace logs hello --follow")
       .argument("<app>", "the app's name")
       .option("-f, --follow", "keep printing new lines")
-      .option("--since <time>", "start at a time: a duration ago such as 10m, or an RFC 3339 time", readTime)
+      .option(
+        "--since <time>",
+        "start at a time: a duration ago such as 10m, or an RFC 3339 time",
+        pastTime("--since"),
+      )
       .option("--run <id>", "only lines of this run")
       .option("--container <id>", "only lines of this replica")
       .option("--search <text>", "only lines that contain this text, ignoring case")
@@ -88,11 +91,4 @@ async function follow(
 
 function format(timestamp: string, text: string): string {
   return `${paint("dim", timestamp.slice(11, 23))}  ${printable(text)}`;
-}
-
-function readTime(text: string): string {
-  const seconds = parseDuration(text);
-  if (seconds !== null) return new Date(Date.now() - seconds * 1000).toISOString();
-  if (/^\d{4}-\d\d-\d\d/.test(text) && !Number.isNaN(Date.parse(text))) return new Date(text).toISOString();
-  throw usage(`--since takes a duration such as 10m or an RFC 3339 time, not ${JSON.stringify(text)}`);
 }

@@ -1,20 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { indentedJson } from "../../model/json-layout.ts";
 import { RUN_STATES } from "../../model/run.ts";
-import { ACCEPTED_RUN, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
+import { ACCEPTED_RUN, type PlaceRecord, RUN, type RunRecord, RUNS } from "../../shapes/runs.ts";
 import { CliFailure, usage } from "../failure.ts";
 import type { Definitions } from "../options.ts";
 import { answerText, duration, fields, paintStatus, printable, relative } from "../output.ts";
 import { type Api, firstOf } from "./api.ts";
+import { actOnMany, type BulkFlags, choosing, hasChoice, jobsOf } from "./bulk-runs.ts";
 import { errorOf, explain, readJson } from "./explain.ts";
 import { readMessages, textOf } from "./http.ts";
 import { asking, count, LIMIT_OPTION, oneOf } from "./task.ts";
 import type { RemoteFlags, Switches, Task, Texts } from "./task.ts";
 
 type ListFlags = RemoteFlags & Texts<"status" | "tag"> & Switches<"async"> & { readonly limit: number };
-
-/** Requests in progress at a time. */
-const CANCELLED_AT_ONCE = 16;
 
 const EMPTY_TAG = "--tag is empty";
 
@@ -38,15 +36,23 @@ export const COMMANDS: Definitions = {
       count("--after", 0, 999_999_999_999_999),
       0,
     );
-    const cancelling = "cancel a queued or running run, or all with a tag";
+    const cancelling = "cancel a queued or running run, or all that meet conditions";
+    choosing(
+      asking(command, "cancel <app> [run]", cancelling, cancelRuns, `hello ${sample}`, "hello --tag nightly"),
+    );
+    const retrying = "run failed runs again that meet conditions, as new runs with the same arguments";
+    const retry = (task: Task<BulkFlags>, app: string) => actOnMany(task, "retry", app);
+    choosing(asking(command, "retry <app>", retrying, retry, "hello --tag nightly", "hello --from 2h --yes"));
+    const deleting = "delete ended runs that meet conditions, with all that is stored of them";
+    const remove = (task: Task<BulkFlags>, app: string) => actOnMany(task, "delete", app);
+    choosing(asking(command, "delete <app>", deleting, remove, "hello --status failure --to 7d"));
     asking(
       command,
-      "cancel <app> [run]",
-      cancelling,
-      cancelRuns,
-      `hello ${sample}`,
-      "hello --tag nightly",
-    ).option("--tag <tag>", "cancel every run that has this tag and has not ended");
+      "jobs <app>",
+      "list the last of these actions on many runs, which go on without the command",
+      jobsOf,
+      "hello",
+    ).option("--stop <job>", "stop one of them; what it has done stays");
   },
 };
 
@@ -100,8 +106,13 @@ function describe(run: RunRecord): string {
     run.schedule === undefined ? null : ["schedule", printable(`${run.schedule.name}  ${run.schedule.time}`)],
     run.dueAt === undefined ? null : ["begins", `${relative(run.dueAt)}  ${run.dueAt}`],
     run.position === undefined ? null : ["position", String(run.position)],
+    run.expectedStartAt === undefined
+      ? null
+      : ["expected", `${relative(run.expectedStartAt)}  ${run.expectedStartAt}`],
     run.tags === undefined ? null : ["tags", run.tags.map(printable).join(", ")],
     run.priority === undefined ? null : ["priority", `${run.priority} s of head start`],
+    run.concurrencyKey === undefined ? null : ["concurrency key", printable(run.concurrencyKey)],
+    run.fairnessKey === undefined ? null : ["fairness key", printable(run.fairnessKey)],
     run.endBy === undefined ? null : ["ends by", `${relative(run.endBy)}  ${run.endBy}`],
     run.progress === undefined ? null : ["progress", progressText(run.progress)],
     run.traceId === undefined ? null : ["trace", run.traceId],
@@ -137,44 +148,13 @@ function calledText(run: RunRecord): string {
   return printable(`${calledName(run)}${run.async ? " (async)" : ""}`);
 }
 
-async function cancelRuns(task: Task<RemoteFlags & Texts<"tag">>, app: string, id?: string): Promise<void> {
+async function cancelRuns(task: Task<BulkFlags>, app: string, id?: string): Promise<void> {
   const { api, flags, out } = task;
-  if ((id === undefined) === (flags.tag === undefined))
-    throw usage("name the run to cancel, or with --tag the label of those to cancel");
-  if (flags.tag === "") throw usage(EMPTY_TAG);
-  if (id !== undefined) {
-    const answer = await cancelRun(api, app, id);
-    out.show(answer, () => `run ${id} is cancelled.\n`);
-    return;
-  }
-  let cancelled = 0;
-  // The ones that wait first, so that they do not begin meanwhile.
-  for (const status of ["queued", "running"] as const) {
-    const query = { tag: flags.tag, status };
-    const runs = await firstOf(api, RUNS, await api.appPath(app, "/runs"), Infinity, {
-      query,
-      about: { app },
-    });
-    // A service of an earlier release ignores the parameter, and lists all runs.
-    const tagged = runs.filter(({ tags }) => tags?.includes(flags.tag ?? ""));
-    for (let at = 0; at < tagged.length; at += CANCELLED_AT_ONCE) {
-      const some = tagged.slice(at, at + CANCELLED_AT_ONCE);
-      const done = await Promise.all(some.map(async (run) => await hasCancelled(api, app, run.id)));
-      cancelled += done.filter(Boolean).length;
-    }
-  }
-  out.show({ cancelled }, () => `${cancelled} ${cancelled === 1 ? "run is" : "runs are"} cancelled.\n`);
-}
-
-/** False for a run that has ended meanwhile. */
-async function hasCancelled(api: Api, app: string, id: string): Promise<boolean> {
-  try {
-    await cancelRun(api, app, id);
-    return true;
-  } catch (error) {
-    if (error instanceof CliFailure && error.detail.code === "run_finished") return false;
-    throw error;
-  }
+  if ((id === undefined) !== hasChoice(flags))
+    throw usage("name the run to cancel, or the conditions of those to cancel");
+  if (id === undefined) return await actOnMany(task, "cancel", app);
+  const answer = await cancelRun(api, app, id);
+  out.show(answer, () => `run ${id} is cancelled.\n`);
 }
 
 async function cancelRun(api: Api, app: string, id: string) {
@@ -222,7 +202,8 @@ async function readOn(
       if (event === "end") return readJson(RUN, data, api.site.baseUrl);
       // The service gives up on this answer; the next one says why, if the reason lasts.
       if (event === "error" && errorOf(data).request_id === answer.headers["x-request-id"]) return null;
-      if (event === "progress" && number === null) continue;
+      if (number === null && event === "queue") out.note(placeText(JSON.parse(data) as PlaceRecord));
+      if (number === null && (event === "queue" || event === "progress")) continue;
       if (event === "truncated") out.warn("some of what the run yielded is not stored");
       else out.line({ id: Number(number), ...(event !== null && { event }), data }, answerText(data));
       position.after = number ?? position.after;
@@ -232,6 +213,11 @@ async function readOn(
     if (api.signal.aborted || !code.startsWith("ECONN")) throw error;
   }
   return null;
+}
+
+function placeText({ position, expectedStartAt, phase }: PlaceRecord): string {
+  const expected = expectedStartAt === null ? "" : `, expected to begin ${relative(expectedStartAt)}`;
+  return `${position} in the queue${expected}${phase === "queued" ? "" : ` (${phase.replaceAll("_", " ")})`}`;
 }
 
 function failed({ id, status, error }: RunRecord): CliFailure {

@@ -1,6 +1,8 @@
 import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
+import { MAX_WEIGHT } from "../../model/fairness.ts";
+import { usage } from "../failure.ts";
 import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
@@ -10,15 +12,21 @@ import type { Numbers, RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
 type CreateFlags = RemoteFlags &
   Texts<"role" | "expires" | "description"> &
-  Numbers<"callsPerMinute"> & {
+  Numbers<"callsPerMinute" | "weight"> & {
     readonly [Name in "app" | "function" | "origin"]?: readonly string[];
   };
+type ChangeFlags = RemoteFlags & Texts<"name" | "description"> & Numbers<"weight">;
 type TokenFlags = RemoteFlags & { readonly user: string; readonly expires?: number };
 type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: number };
 
 const ACCOUNT = ["<account>", "the account's id, or its name if that is unambiguous"] as const;
 const lifetime = seconds("--expires");
 const rate = count("--calls-per-minute", 0, 999_999_999_999_999);
+const WEIGHT = [
+  "--weight <number>",
+  `how many turns its waiting calls have, from 1 to ${MAX_WEIGHT} (default: 1)`,
+  count("--weight", 1, MAX_WEIGHT),
+] as const;
 const EXPIRES = [
   "--expires <time>",
   "a date, an RFC 3339 time, or a duration from now such as 30d",
@@ -45,8 +53,14 @@ export const COMMANDS: Definitions = {
         collect,
       )
       .option("--calls-per-minute <count>", "with the role call: how many calls each end user may make", rate)
+      .option(...WEIGHT)
       .option(...EXPIRES)
       .option("--description <text>", "a longer description");
+    asking(command, "change", "change an account; its tokens stay", changeAccount, "ci --weight 5")
+      .argument(...ACCOUNT)
+      .option(...WEIGHT)
+      .option("--name <name>", "another name")
+      .option("--description <text>", "another description");
     asking(command, "list", "list the project's accounts, including revoked ones", listAccounts);
     asking(
       command,
@@ -71,8 +85,18 @@ export const COMMANDS: Definitions = {
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
   const { role, description, app: apps, function: functions, origin: origins, callsPerMinute } = flags;
   const limits = { apps, functions, origins, callsPerMinute };
-  const body = { name, role, description, ...limits, expiresAt: flags.expires };
+  const body = { name, role, description, weight: flags.weight, ...limits, expiresAt: flags.expires };
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body }));
+}
+
+async function changeAccount({ api, flags, out }: Task<ChangeFlags>, wanted: string): Promise<void> {
+  const { weight, name, description } = flags;
+  if (weight === undefined && name === undefined && description === undefined)
+    throw usage("nothing to change: give --weight, --name or --description");
+  const { id } = await find(api, wanted);
+  const body = { weight, name, description };
+  const account = await api.ask(LISTED_ACCOUNT, "PATCH", await api.path(`service-accounts/${id}`), { body });
+  out.show(account, () => `${printableName(account.name)} is changed. Its weight is ${account.weight}.\n`);
 }
 
 async function listAccounts({ api, out }: Task): Promise<void> {
@@ -80,6 +104,7 @@ async function listAccounts({ api, out }: Task): Promise<void> {
     ID: ({ id }) => id,
     NAME: ({ name }) => printableName(name),
     ROLE: ({ role, apps }) => (apps ? `${role}: ${apps.join(", ")}` : role),
+    WEIGHT: ({ weight }) => String(weight),
     EXPIRES: ({ revokedAt, expiresAt }) => (revokedAt ? paint("red", "revoked") : relative(expiresAt)),
     "LAST USED": ({ lastUsedAt }) => relative(lastUsedAt),
   });

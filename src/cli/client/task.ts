@@ -107,6 +107,16 @@ export function seconds(option: string, max = Infinity): (text: string) => numbe
   };
 }
 
+/** The same of one that takes a time, or how long ago it was; gives the time. */
+export function pastTime(option: string): (text: string) => string {
+  return (text) => {
+    const ago = parseDuration(text);
+    if (ago !== null) return new Date(Date.now() - ago * 1000).toISOString();
+    if (/^\d{4}-\d\d-\d\d/.test(text) && !Number.isNaN(Date.parse(text))) return new Date(text).toISOString();
+    throw usage(`${option} takes a duration such as 10m or an RFC 3339 time, not ${JSON.stringify(text)}`);
+  };
+}
+
 /** The same of one that takes one of some words. */
 export function oneOf(option: string, words: readonly string[]): (text: string) => string {
   return (text) => {

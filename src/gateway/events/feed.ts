@@ -5,7 +5,8 @@ import { isFinal, type Progress, type Run } from "../../model/run.ts";
 import type { LiveRun } from "../../runs/live-run.ts";
 import { SseBuffer, type SseMode } from "../../runs/sse.ts";
 import type { NumberedChunk } from "../../runs/transcript-parts.ts";
-import { progressRecord, runRecord } from "../../shapes/runs.ts";
+import type { QueueWatch } from "../../runs/queue/watch.ts";
+import { placeRecord, progressRecord, runRecord } from "../../shapes/runs.ts";
 import { HEARTBEAT_MS, Piece } from "../event-stream.ts";
 
 /** The number of the `end` event of a run with more chunks than are stored: larger than any chunk's. */
@@ -35,8 +36,8 @@ function isCounted({ run, isKept }: EndedRun): boolean {
 export type FeedReader = {
   /** The number of the last event it has. */
   after: number;
-  /** The number of the last report of progress that it has. */
-  progressNumber: number;
+  /** The number of the last note that it has. */
+  noteNumber: number;
   /** Sends a piece; false if the reader is full until `Feed.resume`. */
   send(piece: Piece): boolean;
   /** Sends the last piece; broken off if it does not contain the run's end. */
@@ -47,6 +48,7 @@ export type FeedReader = {
 
 type FeedParts = {
   readonly lookup: Pick<RunLookup, "findLater">;
+  readonly queueWatch: Pick<QueueWatch, "watch">;
   readonly turns: TimeSlicer;
   readonly clock: Clock;
   readonly app: { readonly projectId: string; readonly name: string };
@@ -110,16 +112,19 @@ export class Feed implements Work {
   readonly #left = new AbortController();
   #known: FedRun | null;
   #ended: Promise<FedEnd> | null = null;
-  /** The newest report of progress; each has a number, from 1. */
-  #progress: { readonly piece: Piece; readonly number: number } | null = null;
+  /** What its readers were told last besides events: its place in the queue, later its progress. Null: nothing, or no more. */
+  #note: { readonly piece: Piece; readonly number: number } | null = null;
+  /** Each note has a number, from 1. */
+  #notes = 0;
   #watched: LiveRun | null = null;
+  #leaveQueue: (() => void) | null = null;
   #looking: Promise<void> | null = null;
 
   constructor(first: KnownRun, parts: FeedParts) {
     this.#parts = parts;
     // Arguments and results may be large and are not needed here.
     this.#known = { ...first, payload: null, isSeen: false };
-    this.#watch(first.live);
+    this.#watch(first);
   }
 
   get size(): number {
@@ -148,6 +153,7 @@ export class Feed implements Work {
     place?.idle.delete(reader);
     if (!this.#readers.delete(reader) || this.#readers.size > 0) return;
     this.#left.abort();
+    this.#leaveQueue?.();
     for (const { heartbeat } of this.#places.values()) heartbeat.cancel();
     this.#parts.onEmpty();
   }
@@ -184,25 +190,42 @@ export class Feed implements Work {
       this.#places.set(after, place);
       void this.#fill(place);
     }
-    const isBehind = this.#progress !== null && reader.progressNumber < this.#progress.number;
+    const isBehind = this.#note !== null && reader.noteNumber < this.#note.number;
     (isBehind ? place.idle : place.readers).add(reader);
     this.#readers.set(reader, place);
     if (place.next || isBehind) this.#wake(place);
   }
 
-  /** What a reader gets that waits: progress that it does not have, or a sign of life. */
+  /** What a reader gets that waits: a note that it does not have, or a sign of life. */
   #noteFor(reader: FeedReader): Piece {
-    const progress = this.#progress;
-    if (!progress || reader.progressNumber >= progress.number) return HEARTBEAT;
-    reader.progressNumber = progress.number;
-    return progress.piece;
+    const note = this.#note;
+    if (!note || reader.noteNumber >= note.number) return HEARTBEAT;
+    reader.noteNumber = note.number;
+    return note.piece;
   }
 
-  /** Shows the progress of a run to those who wait for its events. */
-  #watch(live: LiveRun | null): void {
+  /** Shows those who wait for a run's events where it stands in the queue, and its progress. */
+  #watch({ run, live }: KnownRun): void {
+    this.#leaveQueue?.();
+    this.#leaveQueue = null;
+    const { appNumber, id } = run;
+    if (run.state === "queued")
+      this.#leaveQueue = this.#parts.queueWatch.watch({ appNumber, id, live }, (place) => {
+        if (place) this.#tell("queue", placeRecord(place));
+        else this.#note = null;
+      });
     if (!live || live === this.#watched) return;
     this.#watched = live;
     void this.#showProgress(live);
+  }
+
+  /** An event without a number, for all that wait, and for those that come before the next one. */
+  #tell(name: "queue" | "progress", value: object): void {
+    const text = new SseBuffer(this.#parts.sse);
+    text.addEvent(name, JSON.stringify(value));
+    this.#notes += 1;
+    this.#note = { piece: new Piece(text.take()), number: this.#notes };
+    for (const place of this.#places.values()) this.#interrupt(place);
   }
 
   async #showProgress(live: LiveRun): Promise<void> {
@@ -214,10 +237,9 @@ export class Feed implements Work {
       if (signal.aborted || this.#known?.live !== live) return;
       if (latest && latest !== shown) {
         shown = latest;
-        const text = new SseBuffer(this.#parts.sse);
-        text.addEvent("progress", JSON.stringify(progressRecord(latest)));
-        this.#progress = { piece: new Piece(text.take()), number: (this.#progress?.number ?? 0) + 1 };
-        for (const place of this.#places.values()) this.#interrupt(place);
+        this.#leaveQueue?.();
+        this.#leaveQueue = null;
+        this.#tell("progress", progressRecord(latest));
         // Of those that come meanwhile the newest counts.
         await pause(this.#parts.clock, PROGRESS_MS, signal);
       } else await progress.next(signal);
@@ -307,7 +329,9 @@ export class Feed implements Work {
     const isSeen = known.live !== null && next !== null && isEndOf(known.run, next.run);
     const { transcript } = isSeen ? known : (next ?? known);
     this.#known = next && { ...next, payload: null, transcript, isSeen };
-    this.#watch(next?.live ?? null);
+    // A place in the queue is over with the queue, and progress with the attempt.
+    if (next?.live !== this.#watched) this.#note = null;
+    if (next) this.#watch(next);
   }
 
   #textOf(after: number, chunks: readonly NumberedChunk[]): { readonly piece: Piece; readonly to: number } {

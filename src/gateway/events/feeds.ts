@@ -4,6 +4,7 @@ import type { App } from "../../model/app.ts";
 import { AppError, errorBody } from "../../model/errors.ts";
 import { isFinal } from "../../model/run.ts";
 import type { KnownRun, RunLookup } from "../../runs/lookup.ts";
+import type { QueueWatch } from "../../runs/queue/watch.ts";
 import { SseBuffer, type SseMode } from "../../runs/sse.ts";
 import type { Exchange } from "../exchange.ts";
 import { type EndedRun, Feed, type FeedReader, isEndNumber } from "./feed.ts";
@@ -11,6 +12,7 @@ import { EventStream, Piece, type StreamOptions } from "../event-stream.ts";
 
 type FeedsParts = {
   readonly lookup: Pick<RunLookup, "findLater">;
+  readonly queueWatch: Pick<QueueWatch, "watch">;
   readonly clock: Clock;
   readonly readerLimits?: ReaderLimits;
 };
@@ -118,7 +120,7 @@ function tooMany(what: "run" | "project", limit: number): AppError {
 /** The events of a run on one connection. */
 class EventsAnswer implements FeedReader {
   after: number;
-  progressNumber = 0;
+  noteNumber = 0;
   readonly #exchange: Exchange;
   readonly #feed: Feed;
   readonly #stream: EventStream;

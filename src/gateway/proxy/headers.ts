@@ -28,6 +28,7 @@ const DROPPED = new Set([
   "x-disconnect",
   "traceparent",
   "tracestate",
+  "x-millrace-fairness-key",
 ]);
 /** Allowed in heads only. */
 const NEVER_TRAILERS = new Set(["authorization", "cookie", "expect", "host"]);

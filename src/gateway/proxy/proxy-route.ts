@@ -11,6 +11,8 @@ import type { Tracer } from "../../runs/traces/tracer.ts";
 import { storedRequest } from "../../runs/ended-run.ts";
 import { answerAccepted, appPath, type AppRequest, beginTrace } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
+import type { Fairness } from "../../model/fairness.ts";
+import { fairnessOf } from "../fairness.ts";
 import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";
 import { SERVER_PREFIX } from "../wishes.ts";
@@ -26,6 +28,8 @@ export type ServerCall = AppRequest & {
   readonly target: string;
   /** Null for a public app. */
   readonly token: RememberedToken | null;
+  /** In whose line it waits. */
+  readonly fairness: Fairness | null;
   readonly live: LiveApp;
   readonly runtime: CustomRuntimeConfig;
   readonly webhook: Webhook | null;
@@ -74,12 +78,13 @@ export class ProxyHandler {
     const { exchange, head, route } = request;
     const { customRuntime: runtime, limits } = live.version.config;
     if (!runtime) throw new AppError("not_found");
+    const fairness = fairnessOf(head, token);
     const { url = "", method = "GET" } = exchange.request;
     const { target, query } = readTarget(pathBelow(url, appPath(exchange, route)), method);
     if (head.contentLength !== null && Number(head.contentLength) > limits.maxBodyBytes)
       throw tooLarge(limits.maxBodyBytes);
     const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);
-    const call: ServerCall = { ...request, token, live, runtime, target, webhook };
+    const call: ServerCall = { ...request, token, fairness, live, runtime, target, webhook };
     if (query.isAsync) return this.#read(call, (body) => this.#submit(call, body));
     if (!hasBody(head)) return this.#execute(call, NO_BODY);
     if (head.isChunked || Number(head.contentLength) > LITTLE_BYTES) return this.#stream(call);
@@ -109,7 +114,7 @@ export class ProxyHandler {
     const http = storedRequest(head, body, call.live.version.config.limits);
     const { url = "" } = call.exchange.request;
     const query = url.slice(url.indexOf("?") + 1);
-    const terms = readTerms(query, SERVER_PREFIX, call.head, this.#parts.steadyClock);
+    const terms = readTerms(call, query, SERVER_PREFIX, this.#parts.steadyClock);
     const { submitter, tracer, clock, publicApiUrl } = this.#parts;
     const startMs = clock.now();
     const run: RunRequest = { ...serverRun(call, http, tracer), terms };
@@ -161,7 +166,7 @@ export class ProxyHandler {
 
 /** The run of a request to a server app. */
 export function serverRun(call: ServerCall, http: ServerRequest, tracer: Pick<Tracer, "begin">): RunRequest {
-  const { exchange, token, live, target, webhook } = call;
+  const { exchange, token, fairness, live, target, webhook } = call;
   return {
     id: exchange.id,
     target: live.target,
@@ -170,6 +175,7 @@ export function serverRun(call: ServerCall, http: ServerRequest, tracer: Pick<Tr
     isBare: true,
     ip: exchange.callerAddress,
     caller: token && token.principal.caller,
+    fairness,
     webhook,
     trace: beginTrace(tracer, call, token !== null),
     http,

@@ -5,6 +5,7 @@ import type { RememberedToken } from "../../identity/tokens.ts";
 import { AppError } from "../../model/errors.ts";
 import { headerOf, packBody } from "../../model/http-request.ts";
 import { appPath, type AppRequest } from "../app-request.ts";
+import { fairnessOf } from "../fairness.ts";
 import type { Exchange } from "../exchange.ts";
 import { pathBelow, responseHeaders } from "../proxy/headers.ts";
 import type { AppRoute } from "../route.ts";
@@ -70,7 +71,8 @@ export class SocketHandler {
     if (!runtime) throw new AppError("not_found");
     if (exchange.response.destroyed) return;
     const { executor, authenticator, clock, trusted, tracer } = this.#parts;
-    const call: ServerCall = { ...request, token, live, runtime, target, webhook: null };
+    const fairness = fairnessOf(request.head, token);
+    const call: ServerCall = { ...request, token, fairness, live, runtime, target, webhook: null };
     const plain = serverHead(call, { isStored: false, passExpect: false, trusted });
     const head = { ...plain, headers: [...plain.headers, "connection", "Upgrade", "upgrade", "websocket"] };
     const answer = new SocketAnswer({

@@ -13,6 +13,7 @@ const PARAMETERS = {
   app_id: z.string().min(1).max(200),
   build_id: z.uuid(),
   run_id: z.uuid(),
+  job_id: z.uuid(),
   schedule_name: z.string().min(1).max(128),
   id: SHORT,
   person_id: SHORT,

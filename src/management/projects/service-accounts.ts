@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
+import { MAX_WEIGHT, USUAL_WEIGHT } from "../../model/fairness.ts";
 import { APP_NAME, FUNCTION_NAME } from "../../model/names.ts";
 import { storedLimits } from "../../identity/token-judge.ts";
 import { type CallLimits, type Role, ROLES } from "../../model/roles.ts";
@@ -91,15 +92,21 @@ const MAX_USER_TOKEN_SECONDS = 86_400;
 const NAME = line(100);
 const DESCRIPTION = prose(1000).nullable();
 const ROLE = z.enum(ROLES);
+const WEIGHT = z.int().min(1).max(MAX_WEIGHT);
 
 const NEW_ACCOUNT = z.object({
   name: NAME,
   description: DESCRIPTION.optional(),
   role: ROLE.nullish(),
+  weight: WEIGHT.nullish(),
   ...LIMIT_MEMBERS,
   ...EXPIRY_MEMBERS,
 });
-const CHANGE = NEW_ACCOUNT.extend({ name: NAME.optional(), role: ROLE.optional() });
+const CHANGE = NEW_ACCOUNT.extend({
+  name: NAME.optional(),
+  role: ROLE.optional(),
+  weight: WEIGHT.optional(),
+});
 const NEW_USER_TOKEN = z.object({
   // Not normalized: two spellings are two users.
   user: z
@@ -116,7 +123,13 @@ const ROTATION = z
   .prefault({});
 
 /** A project's service accounts. Their tokens are shown where they are made, and never again. */
-export function serviceAccountOperations({ store, tokens, operators, clock }: ManagementParts): Operation[] {
+export function serviceAccountOperations({
+  store,
+  tokens,
+  operators,
+  accountWeights,
+  clock,
+}: ManagementParts): Operation[] {
   const find = async ({ project_id: projectId, id }: Params<typeof ACCOUNT_URL>) => {
     const found = await store.accounts.find({ id, projectId });
     if (!found) throw notFound();
@@ -137,10 +150,12 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
         const limits = limitsOf(call.body, role, null);
         const now = clock.now();
         const expiresAt = expiryOf(call.body, now) ?? now + LIFE_MS;
-        const given = { projectId, name, description, role, limits, expiresAt };
+        const weight = call.body.weight ?? USUAL_WEIGHT;
+        const given = { projectId, name, description, role, limits, weight, expiresAt };
         const { accountId: id, token, createdAt } = await tokens.issue(given);
+        if (weight !== USUAL_WEIGHT) await accountWeights.learn(id);
         const after = shown({ ...given, id, createdAt });
-        await call.record("service-account.create", id, { after });
+        await call.record("service-account.create", id, { after: { ...after, weight } });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -161,7 +176,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
       errors: ["not_found"],
       handle: async (call) => {
         const { id } = call.params;
-        const { name, description, role } = call.body;
+        const { name, description, role, weight } = call.body;
         // Retried if another request changed the limits that the change builds on.
         for (let tries = 0; tries < TRIES; tries++) {
           const before = await find(call.params);
@@ -180,13 +195,15 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
             ...(name !== undefined && { name }),
             ...(description !== undefined && { description }),
             ...(role !== undefined && { role }),
+            ...(weight !== undefined && { weight }),
             ...(callLimits && callLimits !== before.callLimits && { callLimits }),
             ...(expiresAt !== null && { expiresAt }),
           };
           const limitsBefore = "callLimits" in change ? (before.callLimits ?? undefined) : undefined;
           if (!(await tokens.update(call.projectId, id, change, limitsBefore))) continue;
+          if (weight !== undefined) await accountWeights.learn(id);
           const after = { ...before, ...change };
-          const recorded = { before: shownRow(before), after: shownRow(after) };
+          const recorded = { before: audited(before), after: audited(after) };
           await call.record("service-account.update", id, recorded);
           return listed(after);
         }
@@ -262,7 +279,7 @@ export function serviceAccountOperations({ store, tokens, operators, clock }: Ma
   ];
 }
 
-type Shown = Omit<ServiceAccount, "callLimits" | "lastUsedAt" | "revokedAt">;
+type Shown = Omit<ServiceAccount, "callLimits" | "weight" | "lastUsedAt" | "revokedAt">;
 
 function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
   const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;
@@ -287,10 +304,15 @@ function shownRow(account: Shown & Pick<ServiceAccount, "callLimits">): AccountR
   return shown({ ...account, limits: account.role === "call" ? storedLimits(account) : null });
 }
 
+function audited(account: ServiceAccount): object {
+  return { ...shownRow(account), weight: account.weight };
+}
+
 function listed(account: ServiceAccount): ListedAccount {
   const { lastUsedAt, revokedAt } = account;
   return {
     ...shownRow(account),
+    weight: account.weight,
     lastUsedAt: lastUsedAt === null ? null : timestamp(lastUsedAt),
     revokedAt: revokedAt === null ? null : timestamp(revokedAt),
   };

@@ -31,7 +31,7 @@ const PROJECT_LIST = LIST.extend({
   pageSize: pageSize(50, 200),
 });
 
-export function runOperations({ store }: Pick<ManagementParts, "store">): Operation[] {
+export function runOperations({ store, outlook }: Pick<ManagementParts, "store" | "outlook">): Operation[] {
   const listOf = async (app: App, query: z.output<typeof APP_LIST>) => {
     const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
     return { items: runs.map((run) => runRecord(run, app)), nextToken: tokenOf(next) };
@@ -79,7 +79,7 @@ export function runOperations({ store }: Pick<ManagementParts, "store">): Operat
         const app = await findApp(store, params);
         const run = await store.runs.find({ appNumber: app.number, id: params.run_id.toLowerCase() });
         if (!run) throw new AppError("run_not_found");
-        return { item: runRecord(run, app, await readDetails(store, run)) };
+        return { item: runRecord(run, app, await readDetails({ store, outlook }, run)) };
       },
     }),
   ];

@@ -16,7 +16,7 @@ export type AppKey = { readonly projectId: string; readonly appName: string };
 type Asker = "caller" | "node";
 
 /** What forwarding asks of the locator. */
-export type Locator = Pick<AppLocator, "settle" | "retry" | "ofRun" | "holderOf" | "tellDropped">;
+export type Locator = Pick<AppLocator, "find" | "settle" | "retry" | "ofRun" | "holderOf" | "tellDropped">;
 
 /** What forwarding a request needs. */
 export type Others = { readonly locator: Locator; readonly peers: Peers };

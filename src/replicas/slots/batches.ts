@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { findMembers, type MemberText } from "../../kit/json/members.ts";
 import { QUOTE } from "../../kit/json/scan.ts";
 import type { BatchingConfig } from "../../model/app-config.ts";
+import type { Fairness } from "../../model/fairness.ts";
 import { Batch } from "./batch.ts";
 import type { Lane, SlotCall } from "./capacity.ts";
 import { DurationTrend, Rhythm } from "./learning.ts";
@@ -22,6 +23,8 @@ export class Group<C extends SlotCall> {
   readonly lane: Lane;
   readonly rhythm: Rhythm;
   readonly rules: BatchingConfig;
+  /** Whose turns it takes: those of its first call. */
+  readonly fairness: Fairness | null;
   readonly calls: C[] = [];
   size = 0;
   /** Of their arguments. */
@@ -31,9 +34,15 @@ export class Group<C extends SlotCall> {
   /** When it could first have left, because a slot was free; null if none was yet. */
   couldLeaveAt: number | null = null;
 
-  constructor(lane: Lane, functionName: string, key: string, rhythm: Rhythm, rules: BatchingConfig) {
+  constructor(
+    { lane, functionName, fairness }: Pick<SlotCall, "lane" | "functionName" | "fairness">,
+    key: string,
+    rhythm: Rhythm,
+    rules: BatchingConfig,
+  ) {
     this.lane = lane;
     this.functionName = functionName;
+    this.fairness = fairness;
     this.key = key;
     this.rhythm = rhythm;
     this.rules = rules;
@@ -107,7 +116,7 @@ export class Batches<C extends SlotCall> {
   readonly #trends = new Map<string, DurationTrend>();
   /** Those that wait, oldest first, by lane, function and key. Sets, as one that leaves may be one of many thousands. */
   readonly #groups = new Map<string, Set<Group<C>>>();
-  /** Of those, the one that calls join. */
+  /** Of those, the one that calls join, also by the caller's fairness key. */
   readonly #youngest = new Map<string, Group<C>>();
   readonly #rhythms = new Map<string, Rhythm>();
   /** Waiting calls beyond the first of each group, by lane. */
@@ -136,10 +145,10 @@ export class Batches<C extends SlotCall> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
     const rhythm = this.#rhythmOf(name);
-    const last = this.#youngest.get(call.lane + name);
+    const last = this.#toJoin(call, name);
     const group = last?.hasRoomFor(call.body.length, size, rules.maxSize)
       ? last
-      : new Group<C>(call.lane, call.functionName, name, rhythm, rules);
+      : new Group<C>(call, name, rhythm, rules);
     group.add(call, size);
     // Both: calls may have the size 0.
     group.isClosed = group.size >= rules.maxSize || group.calls.length >= rules.maxSize;
@@ -158,7 +167,7 @@ export class Batches<C extends SlotCall> {
   return(call: C, rules: BatchingConfig): Group<C> {
     const { key, size } = readBody(call, rules);
     const name = JSON.stringify([call.functionName, key]);
-    const group = new Group<C>(call.lane, call.functionName, name, this.#rhythmOf(name), rules);
+    const group = new Group<C>(call, name, this.#rhythmOf(name), rules);
     group.add(call, size);
     group.isClosed = true;
     if (!call.isAlone)
@@ -175,7 +184,7 @@ export class Batches<C extends SlotCall> {
 
   /** Whether a group leaves, if a slot is free. */
   decide(group: Group<C>, { now, freedAt, limitMs, ...moment }: Moment): Release {
-    const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed } = group;
+    const { rules, rhythm, calls, size, enqueuedAt, functionName, isClosed, lane, key } = group;
     const { maxWaitSeconds, targetLatencySeconds } = rules;
     const freeAt = Math.max(freedAt, enqueuedAt);
     // The first time: while it waits, other calls may use and free a slot again and again.
@@ -184,7 +193,8 @@ export class Batches<C extends SlotCall> {
       {
         calls: calls.length,
         size,
-        isFull: isClosed,
+        // Where others wait already, it is filled up with them.
+        isFull: isClosed || (this.#groups.get(lane + key)?.size ?? 0) > 1,
         oldestMs: now - enqueuedAt,
         lullMs: now - Math.max(freedAt, rhythm.lastMs),
         freeMs: now - group.couldLeaveAt,
@@ -266,12 +276,22 @@ export class Batches<C extends SlotCall> {
     yield* this.#groupsOf(otherLane(lane), name);
   }
 
+  /**
+   * A caller whose calls fill several groups has the others wait only for its turns: they join their own ones then, which
+   * take calls from all of them when they leave.
+   */
+  #toJoin(call: C, name: string): Group<C> | undefined {
+    const waiting = this.#groups.get(call.lane + name);
+    if (waiting?.size === 1) return waiting.values().next().value;
+    return this.#youngest.get(callersName(call, name));
+  }
+
   #append(group: Group<C>): void {
     const name = group.lane + group.key;
     const groups = this.#groups.get(name);
     if (groups) groups.add(group);
     else this.#groups.set(name, new Set([group]));
-    this.#youngest.set(name, group);
+    this.#youngest.set(callersName(group, group.key), group);
   }
 
   #forget(group: Group<C>): void {
@@ -280,7 +300,8 @@ export class Batches<C extends SlotCall> {
     const groups = this.#groups.get(name);
     groups?.delete(group);
     if (groups?.size === 0) this.#groups.delete(name);
-    if (this.#youngest.get(name) === group) this.#youngest.delete(name);
+    const ofCaller = callersName(group, group.key);
+    if (this.#youngest.get(ofCaller) === group) this.#youngest.delete(ofCaller);
   }
 
   #rhythmOf(name: string): Rhythm {
@@ -291,6 +312,10 @@ export class Batches<C extends SlotCall> {
     if (this.#rhythms.size > MAX_RHYTHMS) this.#rhythms.delete(this.#rhythms.keys().next().value ?? "");
     return rhythm;
   }
+}
+
+function callersName({ lane, fairness }: Pick<SlotCall, "lane" | "fairness">, name: string): string {
+  return fairness === null ? lane + name : `${lane}${name}${fairness.key}`;
 }
 
 function otherLane(lane: Lane): Lane {

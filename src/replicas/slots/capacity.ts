@@ -1,14 +1,23 @@
 import type { Outcome } from "../../model/outcome.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
+import type { Fairness } from "../../model/fairness.ts";
+import type { WaitPhase } from "../../model/run.ts";
 import type { Batch } from "./batch.ts";
 
 /** The queue of a call: a waiting caller's, or that of async runs. */
 export type Lane = "caller" | "backlog";
 
+/**
+ * How far the start of a replica is: it waits for a GPU, its process starts, which imports `main.py`, or its `setup()` runs.
+ */
+export type StartPhase = Exclude<WaitPhase, "queued">;
+
 /** A call as slots see it: they do not know how it reaches its replica. */
 export type SlotCall = {
   readonly lane: Lane;
   readonly functionName: string;
+  /** Whose turn it takes; null for a caller without a key. Never changes. */
+  readonly fairness: Fairness | null;
   /** Its arguments, as JSON. */
   readonly body: Buffer;
   /** The replica that holds it; null while it waits. */
@@ -83,6 +92,8 @@ export type Capacity<C> = {
   readonly ready: readonly SlotReplica<C>[];
   readonly awake: readonly SlotReplica<C>[];
   readonly readyClock: { elapsed(now: number): number };
+  /** How far the start is that is closest to its end; null while a replica is ready, and if none starts. */
+  readonly startPhase: StartPhase | null;
   setScaling(scaling: ScalingConfig): void;
   holdMs(now: number): number;
   failure(now: number): { readonly failure: StartFailure; readonly waitMs: number } | null;

@@ -3,10 +3,11 @@ import type { BatchingConfig, ScalingConfig } from "../../model/app-config.ts";
 import type { Outcome, Refused } from "../../model/outcome.ts";
 import type { BatchReason } from "../../model/run.ts";
 import { Balancer } from "./balance.ts";
-import type { Capacity, Lane, SlotCall, SlotReplica, StartFailure } from "./capacity.ts";
+import type { Capacity, Lane, SlotCall, SlotReplica, StartFailure, StartPhase } from "./capacity.ts";
 import { overload, Pace } from "./pace.ts";
 import { growsEarly } from "./scale.ts";
 import { type Departure, Waiting } from "./waiting.ts";
+import { Watch } from "./watch.ts";
 
 /** If the first call takes longer, calls handed ahead are taken back. */
 const SLOW_HEAD_MS = 5;
@@ -23,6 +24,18 @@ export type Demand = {
   readonly calls: number;
   /** How many have arrived so far. */
   readonly arrivals: number;
+};
+
+/** What can be told to calls that wait. */
+export type SlotsOutlook<C> = {
+  /** How far the start of a replica is; null while one is ready, and if none starts. */
+  readonly phase: StartPhase | null;
+  /** How long a call takes, lately; 0 if unknown. */
+  readonly meanRunMs: number;
+  /** How many calls of the backlog wait here. */
+  readonly backlog: number;
+  /** Where those of the asked calls that wait stand in their lanes, from 1. */
+  readonly ranks: ReadonlyMap<C, number>;
 };
 
 /** What slots are made of, besides the replicas. */
@@ -112,6 +125,17 @@ export class Slots<C extends SlotCall> {
     for (const replica of this.#capacity.replicas)
       most = Math.max(most, replica.stepper?.(functionName).capacity ?? 0);
     return most;
+  }
+
+  /** Looks once at all that wait, however many are asked for. */
+  outlook(asked: ReadonlySet<C>): SlotsOutlook<C> {
+    if (this.#heir) return this.#heir.outlook(asked);
+    return {
+      phase: this.#capacity.startPhase,
+      meanRunMs: this.#pace.meanMs,
+      backlog: this.#waiting.count("backlog"),
+      ranks: asked.size === 0 ? new Map<C, number>() : this.#waiting.ranks(asked),
+    };
   }
 
   /** Changes the limits, also for running calls; except a replica's concurrency, which is fixed at its start. */
@@ -341,12 +365,22 @@ export class Slots<C extends SlotCall> {
     return Math.ceil(calls / capacity) * this.#scaling.replicaConcurrency;
   }
 
-  #refusal({ lane }: C, now: number): Refused | null {
+  #refusal(call: C, now: number): Refused | null {
+    const { lane } = call;
     if (this.#isDraining) return DRAINING;
     const doomed = this.#capacity.failure(now);
     if (doomed) return this.#unready(lane, doomed.failure, Math.ceil(doomed.waitMs / 1000));
     const isFull = lane === "caller" && this.#waiting.count("caller") >= this.#scaling.maxQueue;
-    return isFull ? this.#overload("queue_full") : null;
+    return isFull && !this.#makeRoom(call) ? this.#overload("queue_full") : null;
+  }
+
+  /** Another caller, who has most of the waiting calls, is refused one of them. */
+  #makeRoom(call: C): boolean {
+    const other = this.#waiting.yieldingTo(call);
+    if (!other) return false;
+    this.#waiting.remove(other);
+    other.end(this.#overload("queue_full"));
+    return true;
   }
 
   #overload(code: Parameters<typeof overload>[0]): Refused {
@@ -452,41 +486,5 @@ export class Slots<C extends SlotCall> {
       const mayLeave = !this.isClosing || call.lane === "backlog";
       if (position > this.#scaling.replicaConcurrency && mayLeave) replica.withdraw(call);
     }
-  }
-}
-
-/** Short enough for prompt timeouts, long enough to cost nothing. */
-const TICK_MS = 10;
-const IDLE_TICKS = 100;
-
-/** Checks all calls of a pool on one timer, because timers per call are costly; stops after an idle second. */
-export class Watch {
-  /** How many calls have arrived so far. */
-  arrivals = 0;
-  readonly #clock: Clock;
-  readonly #look: () => boolean;
-  #timer: Timer | null = null;
-  #idleTicks = 0;
-
-  /** `look` returns whether there are still calls. */
-  constructor(clock: Clock, look: () => boolean) {
-    this.#clock = clock;
-    this.#look = look;
-  }
-
-  /** Counts an arrival, and starts the timer. */
-  wake(): void {
-    this.arrivals += 1;
-    this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick());
-  }
-
-  stop(): void {
-    this.#timer?.cancel();
-    this.#timer = null;
-  }
-
-  #tick(): void {
-    this.#idleTicks = this.#look() ? 0 : this.#idleTicks + 1;
-    if (this.#idleTicks >= IDLE_TICKS) this.stop();
   }
 }

@@ -67,6 +67,21 @@ export class Waiting<C extends SlotCall> {
     return oldest;
   }
 
+  /** Where those of the calls that wait stand in their lanes, from 1. */
+  ranks(calls: ReadonlySet<C>): Map<C, number> {
+    const ranks = new Map<C, number>();
+    for (const lanes of [this.#lanes, ...this.#stepped.values()])
+      for (const lane of [lanes.callers, lanes.backlog]) {
+        let rank = 0;
+        for (const place of lane.values())
+          for (const call of place instanceof Group ? place.calls : [place as C]) {
+            rank += 1;
+            if (calls.has(call)) ranks.set(call, rank);
+          }
+      }
+    return ranks;
+  }
+
   /** A stepper runs calls of its function. */
   isStepped(call: C): boolean {
     return this.#batches?.rulesOf(call)?.stepper != null;
@@ -113,6 +128,14 @@ export class Waiting<C extends SlotCall> {
     if (place.calls.length > 0) this.#lanes.putBack([place]);
     for (const each of others) this.#replace(each);
     return { calls, batch };
+  }
+
+  /** The waiting caller that is refused in place of another one when no more may wait; see `FairQueue`. */
+  yieldingTo(call: C): C | undefined {
+    if (this.isStepped(call)) return this.#lanesOf(call).callers.yieldingTo(call);
+    const place = this.#lanes.callers.yieldingTo(call);
+    if (!(place instanceof Group)) return place;
+    return place.calls.findLast(({ fairness }) => fairness?.key === place.fairness?.key);
   }
 
   remove(call: C): void {

@@ -1,3 +1,4 @@
+import { USUAL_WEIGHT } from "../../model/fairness.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, type Row, write } from "../operation.ts";
 import { all, isDone } from "../queries.ts";
@@ -11,7 +12,8 @@ type Token = Row<"tokens">;
 type AccountKey = Pick<ServiceAccount, "id" | "projectId">;
 type AccountUse = { readonly id: string; readonly usedAt: number };
 type NewAccount = {
-  readonly account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt">;
+  readonly account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt" | "weight"> &
+    Partial<Pick<ServiceAccount, "weight">>;
   readonly token: Pick<Token, "jtiHash">;
 };
 type Rotation = AccountKey &
@@ -20,7 +22,7 @@ type Rotation = AccountKey &
 
 /** What may be changed of an account; an absent member stays as it is. */
 export type AccountChange = Partial<
-  Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt" | "callLimits">
+  Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt" | "callLimits" | "weight">
 >;
 type AccountUpdate = AccountKey & Readonly<{ change: AccountChange; limitsBefore?: string | undefined }>;
 
@@ -43,6 +45,16 @@ export const accounts = {
   list: read(async ({ db }, projectId: string): Promise<ServiceAccount[]> => {
     const ofProject = db.selectFrom("serviceAccounts").selectAll().where("projectId", "=", projectId);
     return await ofProject.orderBy("createdAt", "desc").orderBy("id", "desc").execute();
+  }),
+
+  /** The weights that are not 1, of these accounts or of all, without revoked ones. */
+  weights: read(async ({ db }, ids: readonly string[] | null) => {
+    const weighed = db
+      .selectFrom("serviceAccounts")
+      .select(["id", "projectId", "weight"])
+      .where("weight", "<>", USUAL_WEIGHT)
+      .where("revokedAt", "is", null);
+    return await (ids ? weighed.where("id", "in", ids) : weighed).execute();
   }),
 
   find: read(async ({ db }, { id, projectId }: AccountKey): Promise<FoundAccount | null> => {

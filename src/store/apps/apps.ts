@@ -109,6 +109,7 @@ export const apps = {
       .where(isQueued(session))
       .execute();
     await removeSchedulesOf(session, appNumber);
+    await db.deleteFrom("bulkJobs").where("appNumber", "=", appNumber).execute();
     return true;
   }),
 };

@@ -2,7 +2,7 @@ import { type Change as RowChange, chunks, isDone } from "../queries.ts";
 import { read, type Session, write } from "../operation.ts";
 
 /**
- * Its subject is an app's number, the id of an account, person, project or node, a project's id for webhook secrets,
+ * Its subject is an app's number (also for its queue), the id of an account, person, project or node, a project's id for webhook secrets,
  * `project/app number` for secrets (0 for the whole project), and empty for keys.
  */
 export type Topic =
@@ -12,6 +12,7 @@ export type Topic =
   | "node"
   | "person"
   | "project"
+  | "queue"
   | "secrets"
   | "webhook-secrets";
 

@@ -5,6 +5,7 @@ import { endRun, type Payload, type Run, type RunFate, type RunKey } from "../..
 import { type ColumnBatch, packColumns } from "../column-batch.ts";
 import { type PackedPayloads, packPayloads, payloadRows } from "./payloads.ts";
 import { packRuns, recordSources } from "./run-columns.ts";
+import { PARKED } from "../schema/0006-queue-limits.ts";
 import { placeOf } from "../../model/terms.ts";
 import { type PackedTerms, packTerms, termRows } from "./terms.ts";
 
@@ -35,7 +36,13 @@ function findKey(db: Session["db"], { appNumber, keyHash }: IdempotencyKey) {
 }
 
 /** An accepted run; its owner is null if it is queued, so that any node may claim it. */
-export type AcceptedRun = { readonly run: Run; readonly payload: Payload; readonly owner: string | null };
+export type AcceptedRun = {
+  readonly run: Run;
+  readonly payload: Payload;
+  readonly owner: string | null;
+  /** It may begin only when its concurrency key is admitted. */
+  readonly isParked?: boolean;
+};
 
 type PackedAccepts = {
   readonly runs: ColumnBatch;
@@ -50,13 +57,25 @@ const SOURCES = {
   uuids: RECORD.uuids,
 };
 /** For batches in which a run has terms. */
-const SOURCES_WITH_PLACE = { ...SOURCES, blobs: { place: ({ run }: AcceptedRun) => placeOf(run) } };
+const SOURCES_WITH_TERMS = {
+  ...SOURCES,
+  numbers: {
+    ...SOURCES.numbers,
+    dueAt: ({ run, isParked }: AcceptedRun) => (isParked ? PARKED : run.dueAt),
+  },
+  texts: {
+    ...SOURCES.texts,
+    fairnessKey: ({ run }: AcceptedRun) => run.terms?.fairnessKey ?? null,
+    concurrencyKey: ({ run }: AcceptedRun) => run.terms?.concurrencyKey ?? null,
+  },
+  blobs: { place: ({ run }: AcceptedRun) => placeOf(run) },
+};
 
 /** Accepted runs as columns. */
 export function packAccepted(accepted: readonly AcceptedRun[]): PackedAccepts {
   const runs = accepted.map(({ run }) => run);
   const special = runs.filter(({ terms }) => terms !== null);
-  const sources = special.length > 0 ? SOURCES_WITH_PLACE : SOURCES;
+  const sources = special.length > 0 ? SOURCES_WITH_TERMS : SOURCES;
   return {
     runs: packColumns(accepted, sources),
     payloads: packPayloads(accepted),

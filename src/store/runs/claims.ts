@@ -1,5 +1,5 @@
 import { all, appsFound, doNothing, firstOf, isDone, storedKey } from "../queries.ts";
-import { uuidBytes, uuidText } from "../../kit/ids.ts";
+import { uuidText } from "../../kit/ids.ts";
 import { storable } from "../column-batch.ts";
 import {
   type Checkpoint,
@@ -10,15 +10,19 @@ import {
   type RunKey,
 } from "../../model/run.ts";
 import { type AppHolder, holdsApp } from "../nodes/app-owners.ts";
+import type { QueueConfig } from "../../model/app-config.ts";
 import { resume } from "./checkpoints.ts";
 import { PENDING } from "./deliveries.ts";
 import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
 import { isExpired } from "../nodes/nodes.ts";
 import { packedWrite, read, type Session, write } from "../operation.ts";
+import { countStarts, keepToKeys, roomOfApp } from "./key-limits.ts";
 import { nameBlob, PAYLOAD_COLUMNS, payloadFromRow } from "./payloads.ts";
+import { positionOf } from "./positions.ts";
 import { addUsage, removeRows } from "./removal.ts";
-import { codeAfter, codeBefore, isDue, isInState, placeInQueue } from "./run-columns.ts";
+import { codeAfter, codeBefore, isDue, isInState } from "./run-columns.ts";
 import { RUN_COLUMNS, runFromRow, STATE_CODES } from "./run-columns.ts";
+import { pickTurns, type Turn, type TurnsQuery } from "./turns.ts";
 
 /** Later writes of the claimer carry the fence. */
 export type ClaimedRun = {
@@ -33,22 +37,38 @@ export type ClaimedRun = {
   readonly checkpoint: Checkpoint | null;
 };
 
-/** The claimed runs, and whether there are more. `isRefused`: none was claimed, because another node owns the app. */
-export type Claimed = Readonly<{ runs: readonly ClaimedRun[]; hasMore: boolean; isRefused: boolean }>;
+export type Claimed = {
+  readonly runs: readonly ClaimedRun[];
+  /** Whether there are more. */
+  readonly hasMore: boolean;
+  /** None was claimed, because another node owns the app. */
+  readonly isRefused: boolean;
+  /** For the next claim of the app. */
+  readonly turn: Turn | null;
+  /** None was claimed, because of the app's limits; `nextAt` is when that changes, null at the end of a run. */
+  readonly held: { readonly nextAt: number | null } | null;
+  /** Concurrency keys of which more runs may begin, now or later. */
+  readonly keys: readonly string[];
+};
 
-type ClaimQuery = {
+const NOTHING: Claimed = { runs: [], hasMore: false, isRefused: false, turn: null, held: null, keys: [] };
+
+type ClaimQuery = TurnsQuery & {
   readonly owner: string;
-  readonly appNumber: number;
   /** The node that must own the app; null if there is only one service. */
   readonly holder?: AppHolder | null;
   readonly limit: number;
   /** Of all inputs together; the first run is claimed whatever its size. */
   readonly maxBytes: number;
+  /** What the app allows its runs, and the time, which only those with a rate need. */
+  readonly queue?: QueueConfig | undefined;
+  readonly now?: number;
 };
 
 const CLAIM_COLUMNS = [
   ...RUN_COLUMNS.map((name) => `runs.${name}` as const),
   "runs.fence",
+  "runs.concurrencyKey",
   ...PAYLOAD_COLUMNS.map((name) => `payloads.${name}` as const),
 ] as const;
 
@@ -76,9 +96,6 @@ export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "atte
 /** Without a number, of all apps. */
 type HeldQuery = { readonly owner: string; readonly appNumber: number | null };
 
-/** How many runs are counted to tell a run's position. */
-const EXACT_POSITIONS = 1_000;
-
 type DueQuery = { readonly now: number; readonly limit: number };
 
 type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt" | "dueAt" | "failed"> & {
@@ -87,13 +104,21 @@ type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt" | "dueAt" | "
 
 /** Async runs, queued or running. A running one has an owner and the fence of its claim; later claims void its writes. */
 export const claims = {
-  /** Claims the first queued runs of an app for the owner; they are running from now on. */
+  /** Claims the queued runs of an app whose turn it is for the owner; they are running from now on. */
   claim: write(async (session, query: ClaimQuery): Promise<Claimed> => {
-    const { appNumber, owner, holder } = query;
-    if (holder && !(await holdsApp(session, appNumber, holder)))
-      return { runs: [], hasMore: false, isRefused: true };
-    const { ids, hasMore } = await pickQueued(session, query);
-    if (ids.length === 0) return { runs: [], hasMore, isRefused: false };
+    const { appNumber, owner, holder, queue, now = 0 } = query;
+    if (holder && !(await holdsApp(session, appNumber, holder))) return { ...NOTHING, isRefused: true };
+    const limits = { appNumber, queue, now };
+    const room = await roomOfApp(session, limits);
+    const limit = Math.min(query.limit, room.count);
+    // With no room, it is still of interest whether there are any.
+    const { picks, hasMore, turn } = await pickTurns(session, { ...query, limit: Math.max(1, limit) });
+    const next = { ...NOTHING, hasMore, turn };
+    if (picks.length > 0 && limit === 0)
+      return { ...next, turn: query.turn ?? null, hasMore: true, held: { nextAt: room.nextAt } };
+    const { kept: picked, parkedKeys } = await keepToKeys(session, limits, picks);
+    if (picked.length === 0) return { ...next, keys: parkedKeys };
+    const ids = picked.map(({ id }) => id);
     const { db } = session;
     await db
       .updateTable("runs")
@@ -110,8 +135,9 @@ export const claims = {
       .select(CLAIM_COLUMNS)
       .where("runs.appNumber", "=", appNumber)
       .where("runs.id", "in", ids)
-      .orderBy(placeInQueue(session))
       .execute();
+    const order = new Map(ids.map((id, i) => [uuidText(id), i]));
+    rows.sort((a, b) => order.get(uuidText(a.id))! - order.get(uuidText(b.id))!);
     const again = rows.filter(({ fence }) => fence > 1);
     const executed = again.filter(({ isAsync }) => isAsync === 1);
     const executedIds = executed.map(({ id }) => id);
@@ -130,6 +156,9 @@ export const claims = {
     const notes = await removeRows(session, "checkpoints", anew);
     await addUsage(session, { bytes: -(parts.bytes + notes.bytes) });
     const claimed = rows.filter(({ id }) => !left.has(uuidText(id)));
+    // What begins again because a service died has been counted.
+    const begun = claimed.filter(({ interruptions }) => interruptions === 0);
+    const startedKeys = await countStarts(session, limits, begun);
     const runs = claimed.map((row) => {
       const id = uuidText(row.id);
       const isKept = row.isAsync === 0 || isResumed(id);
@@ -144,7 +173,8 @@ export const claims = {
         checkpoint,
       };
     });
-    return { runs, hasMore: hasMore || beyond.length > 0, isRefused: false };
+    const keys = [...new Set([...parkedKeys, ...startedKeys])];
+    return { ...next, runs, keys, hasMore: hasMore || beyond.length > 0 };
   }),
 
   /** The apps that have queued runs that may begin. */
@@ -211,33 +241,10 @@ export const claims = {
   }),
 
   /**
-   * Where a queued run stands among those of its app that may begin, from 1: counted up to `EXACT_POSITIONS`, beyond that
-   * estimated from how close together the first ones are. Null if it does not wait for its turn.
+   * How many runs of its app begin before a queued one, from 1, if nothing limits them: counted up to 1,000, beyond that
+   * estimated from how close together the first ones of its line are. Null if it does not wait for its turn.
    */
-  position: read(async (session, { appNumber, id }: RunKey): Promise<number | null> => {
-    const { sql, db } = session;
-    const place = placeInQueue(session);
-    const key = uuidBytes(id);
-    const { rows } = await sql<{ own: Uint8Array; before: number; first: Uint8Array; last: Uint8Array }>`
-      with own as (
-        select ${place} as place from runs where app_number = ${appNumber} and id = ${key} and ${isDue(session)}
-      ), ahead as (
-        select ${place} as place from runs
-        where runs.app_number = ${appNumber} and ${isDue(session)} and ${place} < (select place from own)
-        order by ${place} limit ${EXACT_POSITIONS}
-      )
-      select own.place as own, (select count(*) from ahead) as before,
-        (select place from ahead order by place limit 1) as first,
-        (select place from ahead order by place desc limit 1) as last
-      from own
-    `.execute(db);
-    const [found] = rows;
-    if (!found) return null;
-    const { before } = found;
-    if (before < EXACT_POSITIONS) return before + 1;
-    const [own, first, last] = [found.own, found.first, found.last].map(timeIn) as [number, number, number];
-    return Math.round(EXACT_POSITIONS * Math.max(1, (own - first) / Math.max(1, last - first)));
-  }),
+  position: read(positionOf),
 
   /** The attempts of a run that have failed, the first one first. */
   attempts: read(async ({ db }, key: RunKey): Promise<RunAttempt[]> => {
@@ -320,27 +327,4 @@ async function putBack({ db }: Session, appNumber: number, ids: readonly Uint8Ar
     .where("id", "in", ids)
     .where("state", "=", codeBefore("release"))
     .execute();
-}
-
-/** The ids of the first queued runs, as many as fit. Postgres locks them. */
-async function pickQueued(session: Session, query: ClaimQuery) {
-  const { sql, db } = session;
-  // One more than wanted, to see whether there are more.
-  const { rows } = await sql<{ id: Uint8Array; size: number | null }>`
-    select runs.id, coalesce(payloads.input_bytes, length(payloads.input)) as size
-    from runs left join payloads on payloads.app_number = runs.app_number and payloads.id = runs.id
-    where runs.app_number = ${query.appNumber} and ${isDue(session)}
-    order by ${placeInQueue(session)} limit ${query.limit + 1} ${session.skipLocked("runs")}
-  `.execute(db);
-  let bytes = 0;
-  const count = rows.findIndex(({ size }, i) => {
-    bytes += size ?? 0;
-    return i === query.limit || (i > 0 && bytes > query.maxBytes);
-  });
-  return { ids: rows.slice(0, count < 0 ? rows.length : count).map(({ id }) => id), hasMore: count >= 0 };
-}
-
-/** The milliseconds that a place or an id begins with. */
-function timeIn(place: Uint8Array): number {
-  return Buffer.from(place).readUIntBE(0, 6);
 }

@@ -1,6 +1,9 @@
 import { read, type Session } from "../operation.ts";
 import { chunks, type StoredKey } from "../queries.ts";
+import { uuidBytes } from "../../kit/ids.ts";
+import { PENDING } from "./deliveries.ts";
 import { PAYLOAD_SIZE } from "./payloads.ts";
+import { isOver } from "./run-columns.ts";
 
 /** Stored records, and the bytes of inputs, results, transcripts and checkpoints. */
 type Usage = { readonly runs: number; readonly bytes: number };
@@ -63,6 +66,34 @@ export async function removeRecords(session: Session, keys: readonly StoredKey[]
   await removeFirings(session, keys);
   await removeDeliveries(session, keys);
   return { runs: (await removeRows(session, "runs", keys)).rows, bytes };
+}
+
+/** Of runs that were to be removed: how many were, have not ended, and have an open delivery. */
+type Removal = Readonly<Record<"removed" | "unfinished" | "delivering", number>>;
+
+/** Removes those of the runs that have ended and have no open delivery, with everything that is stored of them. */
+export async function removeEnded(
+  session: Session,
+  appNumber: number,
+  ids: readonly string[],
+): Promise<Removal> {
+  const { sql, db } = session;
+  if (ids.length === 0) return { removed: 0, unfinished: 0, delivering: 0 };
+  const { rows } = await sql<{ id: Uint8Array; isOver: unknown; isDelivering: unknown }>`
+    select r.id, case when ${isOver(session, "r")} then 1 else 0 end as is_over, case when exists (
+      select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)}
+    ) then 1 else 0 end as is_delivering
+    from runs as r where r.app_number = ${appNumber} and r.id in (${sql.join(ids.map(uuidBytes))})
+  `.execute(db);
+  const ended = rows.filter((row) => row.isOver === 1);
+  const removable = ended.filter(({ isDelivering }) => isDelivering !== 1);
+  const { runs, bytes } = await removeRecords(
+    session,
+    removable.map(({ id }) => ({ appNumber, id })),
+  );
+  await addUsage(session, { runs: -runs, bytes: -bytes });
+  const delivering = ended.length - removable.length;
+  return { removed: runs, unfinished: rows.length - ended.length, delivering };
 }
 
 /** Removes what says that schedules have started these runs. */

@@ -2,8 +2,9 @@ import type { Row, Session } from "../operation.ts";
 import type { RawBuilder } from "kysely";
 import { BATCH_REASONS, RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
 import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
-import type { Terms } from "../../model/terms.ts";
+import { parseTerms } from "../../model/terms.ts";
 import type { RunTrace } from "../../model/trace.ts";
+import { PARKED } from "../schema/0006-queue-limits.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
@@ -48,9 +49,14 @@ export function isDue({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<b
   return sql<boolean>`${isInState({ sql }, "queued", run)} and ${sql.ref(`${run}.dueAt`)} is null`;
 }
 
-/** Where it stands among the queued runs of its app; the order of the index of `isDue`. */
+/** Where it stands among the queued runs of its line; the order of the index of `isDue`. */
 export function placeInQueue({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<Uint8Array> {
   return sql<Uint8Array>`coalesce(${sql.ref(`${run}.place`)}, ${sql.ref(`${run}.id`)})`;
+}
+
+/** The line in which it waits, as `lineOf` has it; the order of the index of `isDue` comes first by it. */
+export function lineIn({ sql }: Pick<Session, "sql">, run = "runs"): RawBuilder<string> {
+  return sql<string>`coalesce(${sql.ref(`${run}.fairnessKey`)}, ${sql.ref(`${run}.accountId`)}, '')`;
 }
 
 /** Whether it is queued; the second condition is that of the index of all that has not ended. */
@@ -63,7 +69,7 @@ function codes(sql: Session["sql"]): RawBuilder<unknown> {
 }
 
 /** A run's row without the columns that only the store uses. */
-export type RunRow = Omit<Row<"runs">, "owner" | "fence" | "place">;
+export type RunRow = Omit<Row<"runs">, "owner" | "fence" | "place" | "fairnessKey" | "concurrencyKey">;
 
 export function webhookStateCode(state: WebhookState): number {
   return WEBHOOK_CODES[state];
@@ -169,7 +175,7 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     attempt: row.attempt,
     interruptions: row.interruptions,
     createdAt: row.createdAt,
-    dueAt: row.dueAt,
+    dueAt: row.dueAt === PARKED ? null : row.dueAt,
     startedAt: row.startedAt,
     completedAt: row.completedAt,
     updatedAt: row.updatedAt,
@@ -191,7 +197,7 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     batchSize: row.batchSize,
     // Null for a reason that only a later release has.
     batchReason: BATCH_REASONS[row.batchReason ?? -1] ?? null,
-    terms: row.terms === null ? null : (JSON.parse(row.terms) as Terms),
+    terms: row.terms === null ? null : parseTerms(row.terms),
     trace: row.trace === null ? null : (JSON.parse(row.trace) as RunTrace),
   };
 }

@@ -5,6 +5,10 @@ import { BATCH_COLUMNS, batches } from "./0002-batches.ts";
 import { QUEUE_COLUMNS, QUEUE_TABLES, queues } from "./0003-queues.ts";
 import { CHECKPOINT_TABLES, checkpoints } from "./0004-checkpoints.ts";
 import { SCHEDULE_TABLES, schedules } from "./0005-schedules.ts";
+import { QUEUE_LIMIT_COLUMNS, QUEUE_LIMIT_TABLES, queueLimits } from "./0006-queue-limits.ts";
+import { accountWeight, WEIGHT_COLUMNS } from "./0007-account-weight.ts";
+import { QUEUE_STATE_COLUMNS, queueState } from "./0008-queue-state.ts";
+import { BULK_TABLES, bulkJobs } from "./0009-bulk-jobs.ts";
 import { TRACE_COLUMNS, traces } from "./0011-traces.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
@@ -21,11 +25,18 @@ export const MIGRATIONS: Migrations = {
   "0003-queues": queues,
   "0004-checkpoints": checkpoints,
   "0005-schedules": schedules,
+  "0006-queue-limits": queueLimits,
+  "0007-account-weight": accountWeight,
+  "0008-queue-state": queueState,
+  "0009-bulk-jobs": bulkJobs,
   "0011-traces": traces,
 };
 
 /** The names of all migrations of this release, in order. */
 export const KNOWN_MIGRATIONS: readonly string[] = Object.keys(MIGRATIONS);
+
+/** What a later migration has replaced. */
+const REPLACED: ReadonlySet<string> = new Set(["index runs_due"]);
 
 /** The columns and indexes of a database of this release. A test compares them with those of a new database. */
 export const SCHEMA_OBJECTS: readonly string[] = [
@@ -35,9 +46,16 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   QUEUE_TABLES,
   CHECKPOINT_TABLES,
   SCHEDULE_TABLES,
+  QUEUE_LIMIT_COLUMNS,
+  QUEUE_LIMIT_TABLES,
+  WEIGHT_COLUMNS,
+  QUEUE_STATE_COLUMNS,
+  BULK_TABLES,
   TRACE_COLUMNS,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
-].flatMap(objectsOf);
+]
+  .flatMap(objectsOf)
+  .filter((name) => !REPLACED.has(name));
 
 /** The database was written by a later release, which this one would damage. */
 class NewerSchemaError extends Error {

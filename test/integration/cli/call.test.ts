@@ -137,8 +137,8 @@ verifies(["cli.call", "terms.clients"], "--async asks of the queue what its opti
     const { code, stderr } = await client.run("runs", command, "tool", "--tag", "");
     expect([code, stderr]).toEqual([2, expect.stringContaining("--tag is empty")]);
   }
-  expect(await client.ok("runs", "cancel", "tool", "--tag", "x")).toBe("1 run is cancelled.\n");
-  expect(await client.ok("runs", "cancel", "tool", "--tag", "x")).toBe("0 runs are cancelled.\n");
+  expect(await client.ok("runs", "cancel", "tool", "--tag", "x", "--yes")).toBe("1 run is cancelled.\n");
+  expect(await client.ok("runs", "cancel", "tool", "--tag", "x", "--yes")).toBe("0 runs are cancelled.\n");
   expect(await client.ok("runs", "cancel", "tool", other)).toBe(`run ${other} is cancelled.\n`);
   for (const words of [[], [id, "--tag", "x"]])
     expect((await client.run("runs", "cancel", "tool", ...words)).stderr).toContain("name the run to cancel");

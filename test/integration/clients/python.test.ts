@@ -58,25 +58,26 @@ show([
   });
 
   verifies(
-    ["client.python", "terms.clients"],
+    ["client.python", "terms.clients", "fair.clients"],
     "run_async asks of the queue what its caller asks",
     async () => {
       const shown = await python(`
 from datetime import datetime, timedelta, timezone
 due = datetime.now(timezone(timedelta(hours=3))) + timedelta(hours=1)
 run = millrace.run_async(
-    "app", priority=-30, delay=due, ttl="90s", timeout=timedelta(minutes=2), max_attempts=3, tags=["a", "b&c"]
+    "app", priority=-30, delay=due, ttl="90s", timeout=timedelta(minutes=2), max_attempts=3, tags=["a", "b&c"],
+    concurrency_key="k 1", fairness_key="line-1",
 )
 record = run.record()
 times = [datetime.fromisoformat(record[name].replace("Z", "+00:00")) for name in ("dueAt", "startBy", "endBy")]
 print(json.dumps([
-    [record[name] for name in ("status", "priority", "maxAttempts", "tags")],
+    [record[name] for name in ("status", "priority", "maxAttempts", "tags", "concurrencyKey", "fairnessKey")],
     abs(times[0] - due) < timedelta(seconds=1),
     [(time - times[0]).total_seconds() for time in times[1:]],
     run.cancel(),
 ]))
 `);
-      expect(shown).toEqual([["queued", -30, 3, ["a", "b&c"]], true, [90, 120], true]);
+      expect(shown).toEqual([["queued", -30, 3, ["a", "b&c"], "k 1", "line-1"], true, [90, 120], true]);
     },
   );
 

@@ -191,25 +191,32 @@ describe("runAsync", () => {
     expect(await run.cancel()).toBe(false);
   });
 
-  verifies(["client.typescript", "terms.clients"], "asks of the queue what its caller asks", async () => {
-    const run = await clientOf(service()).runAsync(
-      "app",
-      {},
-      {
-        priority: "high",
-        delay: new Date(Date.now() + 3_600_000),
-        ttl: "90s",
-        timeout: "2m",
-        maxAttempts: 3,
-        tags: ["a", "b&c"],
-      },
-    );
-    const { dueAt = "", startBy = "", endBy = "", ...record } = await run.record();
-    expect(record).toMatchObject({ status: "queued", priority: 600, maxAttempts: 3, tags: ["a", "b&c"] });
-    const due = Date.parse(dueAt);
-    expect([Date.parse(startBy) - due, Date.parse(endBy) - due]).toEqual([90_000, 120_000]);
-    expect(await run.cancel()).toBe(true);
-  });
+  verifies(
+    ["client.typescript", "terms.clients", "fair.clients"],
+    "asks of the queue what its caller asks",
+    async () => {
+      const run = await clientOf(service()).runAsync(
+        "app",
+        {},
+        {
+          priority: "high",
+          delay: new Date(Date.now() + 3_600_000),
+          ttl: "90s",
+          timeout: "2m",
+          maxAttempts: 3,
+          concurrencyKey: "k 1",
+          fairnessKey: "line-1",
+          tags: ["a", "b&c"],
+        },
+      );
+      const { dueAt = "", startBy = "", endBy = "", ...record } = await run.record();
+      expect(record).toMatchObject({ status: "queued", priority: 600, maxAttempts: 3, tags: ["a", "b&c"] });
+      expect(record).toMatchObject({ concurrencyKey: "k 1", fairnessKey: "line-1" });
+      const due = Date.parse(dueAt);
+      expect([Date.parse(startBy) - due, Date.parse(endBy) - due]).toEqual([90_000, 120_000]);
+      expect(await run.cancel()).toBe(true);
+    },
+  );
 
   verifies("client.typescript", "gives a run that can be cancelled", async () => {
     const run = await clientOf(service()).runAsync("app", { gate: "never" }, { function: "held" });

@@ -49,6 +49,14 @@ verifies(
       expect.objectContaining({ name, expiresAt: expect.stringContaining(expiry) }),
     );
 
+    await button(`Change the weight of ${name}`).click();
+    await dialogField(page, "Weight").fill("5");
+    await inDialog(page, "Change weight").click();
+    await page
+      .getByRole("cell", { name: `Change the weight of ${name}` })
+      .getByText("5")
+      .waitFor();
+
     await button(`Rotate ${name}`).click();
     await dialogField(page, "The old token").selectOption("0");
     await inDialog(page, "Rotate").click();

@@ -8,12 +8,13 @@ import { verifies } from "../../verifies.ts";
 
 /** Who may do what, operation by operation. */
 const MAY: Record<string, readonly string[]> = {
-  run: names(`listApps getApp listContainers getAppGpus listProjectRuns listRuns getRun getFigures getTraffic listSchedules getSchedule runSchedule
+  run: names(`listApps getApp listContainers getAppGpus listProjectRuns listRuns getRun listBulkJobs startBulkJob countBulkRuns getBulkJob
+    cancelBulkJob getQueueHistory getFigures getTraffic getQueue listSchedules getSchedule runSchedule
     listDeliveries getDelivery redeliverOne redeliverMany createUserToken`),
   deploy: names(
     `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers
     beginDeploy beginPartnerDeploy deploy dryRunDeploy listBuilds getBuild listBuildLogs cancelBuild changeApp rollBackApp restartApp getConfiguration
-    createSchedule changeSchedule deleteSchedule createRunApp makeBaseImage runFile`,
+    pauseQueue resumeQueue drainQueue createSchedule changeSchedule deleteSchedule createRunApp makeBaseImage runFile`,
   ),
   admin: names(`createServiceAccount listServiceAccounts updateServiceAccount rotateServiceAccount
     deleteServiceAccount deleteApp changeMember removeMember listInvitations createInvitation revokeInvitation listAudit replaceProjectSecrets replaceAppSecrets

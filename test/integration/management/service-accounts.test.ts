@@ -58,6 +58,28 @@ describe.each(triedKinds("sqlite"))("service accounts on %s", (kind) => {
     },
   );
 
+  verifies("fair.weight-bounds", "an account has the weight 1, or what it was given", async () => {
+    const { site, token, create } = await openSite(kind);
+    const plain = (await create({ name: "plain" })).json;
+    const heavy = (await create({ name: "heavy", weight: 100 })).json;
+    const weights = async () => {
+      const { json } = await site.ask("GET", PATH, { token });
+      return Object.fromEntries(
+        json.map(({ name, weight }: { name: string; weight: number }) => [name, weight]),
+      );
+    };
+    expect(await weights()).toMatchObject({ plain: 1, heavy: 100 });
+    const change = async (weight: unknown) =>
+      await site.ask("PATCH", `${PATH}/${plain.id}`, { token, body: { weight } });
+    expect((await change(7)).json).toMatchObject({ name: "plain", weight: 7 });
+    expect(await weights()).toMatchObject({ plain: 7, heavy: 100 });
+    for (const weight of [0, 101, 1.5, "5", null]) expect((await change(weight)).status).toBe(400);
+    expect((await create({ name: "none", weight: 0 })).status).toBe(400);
+    // Its tokens have it at once.
+    const { principal } = await site.tokens.verify(plain.token);
+    expect(principal.fairness).toEqual({ key: plain.id, weight: 7 });
+  });
+
   verifies(
     ["sa.list", "sa.token-once", "sa.several"],
     "the list has every account, its last use and its end, and no token",
@@ -85,6 +107,7 @@ describe.each(triedKinds("sqlite"))("service accounts on %s", (kind) => {
         createdAt: made[2].createdAt,
         expiresAt: made[2].expiresAt,
         lastUsedAt: null,
+        weight: 1,
         revokedAt: null,
       });
       expect(json[1]).toMatchObject({ revokedAt: usedAt });

@@ -18,7 +18,7 @@ const LIMITS = "apps functions origins callsPerMinute";
 /** The members of each 200, in the contract's own words and order. */
 const SHAPES: Record<string, string> = {
   createServiceAccount: `id name description role projectId createdAt expiresAt ${LIMITS} token`,
-  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} lastUsedAt revokedAt`,
+  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} weight lastUsedAt revokedAt`,
   listProjects: "[] id name",
   createProject: "id name",
   listApps: "[] id status createdAt updatedAt",
@@ -46,8 +46,9 @@ const RUN =
   "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
-  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts startBy endBy " +
-  "attempts position schedule progress checkpoint traceId accountId user";
+  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts " +
+  "concurrencyKey fairnessKey startBy endBy " +
+  "attempts position expectedStartAt schedule progress checkpoint traceId accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
 
 const service = sharedService({ hello: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });
@@ -205,6 +206,16 @@ verifies(
     });
     expect((await site.call("listProjectRuns")).json).toEqual(listed.json);
     expect((await site.call("getRun", { app_id, run_id })).json.item).toEqual(listed.json.items[0]);
+    const many = { action: "retry", filter: { status: "failure" } };
+    expect((await site.call("countBulkRuns", { app_id }, { body: many })).json).toEqual({
+      count: 0,
+      exact: true,
+    });
+    const { json: bulk } = await site.call("startBulkJob", { app_id }, { body: many });
+    await site.call("getBulkJob", { app_id, job_id: bulk.item.id });
+    await site.call("cancelBulkJob", { app_id, job_id: bulk.item.id });
+    expect((await site.call("listBulkJobs", { app_id })).json.items).toHaveLength(1);
+    expect((await site.call("getQueueHistory", { app_id })).json.steps).toHaveLength(360);
     expect((await site.call("listLogs", { app_id, runId: run_id })).json).toMatchObject({
       logs: [{ logLine: "hello Ada", stream: "stdout" }],
       hasMore: false,
@@ -257,6 +268,11 @@ verifies(
     expect((await site.call("getProjectSecrets")).json).toEqual({ KEY: "value" });
     await site.call("replaceAppSecrets", { app_id }, { body: { OTHER: "" } });
     expect((await site.call("getAppSecrets", { app_id })).json).toEqual({ OTHER: "" });
+
+    await site.call("pauseQueue", { app_id });
+    expect((await site.call("getQueue", { app_id })).json).toMatchObject({ item: { state: "paused" } });
+    await site.call("drainQueue", { app_id });
+    await site.call("resumeQueue", { app_id });
 
     const schedule = { app_id, schedule_name: "run" };
     await site.call("createSchedule", { app_id }, { body: { cron: "0 0 1 1 *", paused: true } });

@@ -5,9 +5,10 @@ import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { readAppConfig } from "../../../src/config/app-config.ts";
 import { uuidv7 } from "../../support/ids.ts";
 import { createLog } from "../../../src/kit/log.ts";
-import type { ScalingConfig } from "../../../src/model/app-config.ts";
+import type { QueueConfig, ScalingConfig } from "../../../src/model/app-config.ts";
 import type { Outcome } from "../../../src/model/outcome.ts";
 import type { Run } from "../../../src/model/run.ts";
+import { termsOf, type Wishes } from "../../../src/model/terms.ts";
 import type { Call } from "../../../src/replicas/call.ts";
 import { CheckpointWriter } from "../../../src/runs/checkpoint-writer.ts";
 import { ClaimRecorder } from "../../../src/runs/claim-recorder.ts";
@@ -20,10 +21,29 @@ import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
+import { emptyOutlook } from "../../support/no-queue.ts";
 import { SkippingClock } from "../../support/clocks.ts";
 
 /** The time of all parts; what would be tried again in a second is, when a test skips that. */
 export const CLOCK = new SkippingClock();
+
+const UNLIMITED: QueueConfig = {
+  concurrencyLimit: null,
+  concurrencyKeyLimit: null,
+  rateLimit: null,
+  concurrencyKeyRateLimit: null,
+  maxBacklog: null,
+};
+const NO_WISHES: Wishes = {
+  priority: 0,
+  delay: null,
+  ttlMs: null,
+  timeoutMs: null,
+  maxAttempts: null,
+  tags: [],
+  concurrencyKey: null,
+  fairnessKey: null,
+};
 
 /** A pool whose room a test decides, and whose calls it ends. */
 export class HandPool {
@@ -38,6 +58,8 @@ export class HandPool {
   get came(): string[] {
     return this.calls.map(({ body }) => String(body));
   }
+
+  readonly outlook = emptyOutlook;
 
   submit(call: Call): void {
     call.enqueuedAt = CLOCK.monotonic();
@@ -67,6 +89,9 @@ export class ByHand {
   lookFor: (() => Promise<null>) | null = null;
   /** Why the disk has no room; null while it has. */
   readonly reserve: { refusal: string | null } = { refusal: null };
+  /** What the app's queue does not do. */
+  isPaused = false;
+  isDraining = false;
   /** The app is deleted. */
   isGone = false;
   /** Numbers of apps whose queued runs were to be ended. */
@@ -82,6 +107,7 @@ export class ByHand {
     scaling: Partial<ScalingConfig>,
     owner = "first",
     large: LargePayloads | null = null,
+    queue: Partial<QueueConfig> | null = null,
   ) {
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     this.store = store;
@@ -91,7 +117,11 @@ export class ByHand {
       appNumber,
       versionId: uuidv7(0),
       slots: this.pool,
-      config: { ...config, scaling: { ...config.scaling, maxReplicas: 1, ...scaling } },
+      config: {
+        ...config,
+        scaling: { ...config.scaling, maxReplicas: 1, ...scaling },
+        ...(queue && { queue: { ...UNLIMITED, ...queue } }),
+      },
       hidden: { input: false, result: false },
     };
     const log = createLog("silent");
@@ -121,17 +151,26 @@ export class ByHand {
         this.looks += 1;
         return await (this.lookFor ? this.lookFor() : (this.earlier.get(versionId) ?? null));
       },
+      isPaused: () => this.isPaused,
       owners: null,
       endOrphans: async (numbers) => void this.orphaned.push(...numbers),
     });
     const { reserve } = this;
     const { dispatcher } = this;
-    this.submitter = new Submitter({ ...parts, steadyClock: clock, dispatcher, lightRecorder, reserve });
+    this.submitter = new Submitter({
+      ...parts,
+      steadyClock: clock,
+      dispatcher,
+      lightRecorder,
+      reserve,
+      isDraining: () => this.isDraining,
+    });
   }
 
   /** What another service would have on the same store. */
   next(): ByHand {
-    return new ByHand(this.store, this.target.appNumber, {}, "next");
+    const { appNumber, config } = this.target;
+    return new ByHand(this.store, appNumber, {}, "next", null, config.queue ?? null);
   }
 
   /** The stored record of a run. */
@@ -139,7 +178,7 @@ export class ByHand {
     return await this.store.runs.find({ appNumber: this.target.appNumber, id });
   }
 
-  request(body: string): RunRequest {
+  request(body: string, asked: Partial<Wishes> | null = null): RunRequest {
     const id = uuidv7(Date.now());
     const webhook = null;
     return {
@@ -151,6 +190,7 @@ export class ByHand {
       ip: null,
       caller: null,
       webhook,
+      terms: asked && termsOf({ ...NO_WISHES, ...asked }, CLOCK.now()),
     };
   }
 }
@@ -172,10 +212,11 @@ export function partsByHand() {
     around: (store: Store) => Store = (given) => given,
     scaling: Partial<ScalingConfig> = {},
     largeOn: (store: Store) => LargePayloads | null = () => null,
+    queue: Partial<QueueConfig> | null = null,
   ): ByHand => {
     if (!store) throw new Error("the store is not open yet");
     apps += 1;
-    const parts = new ByHand(around(store), apps, scaling, "first", largeOn(store));
+    const parts = new ByHand(around(store), apps, scaling, "first", largeOn(store), queue);
     onTestFinished(async () => {
       parts.dispatcher.stop();
       await parts.recorder.stop();

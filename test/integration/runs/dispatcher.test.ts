@@ -165,3 +165,61 @@ test("runs of an app that is not there are left to the one who ends them", async
   await until("they are to be ended", () => parts.orphaned.length > 0);
   expect([parts.orphaned[0], pool.calls]).toEqual([parts.target.appNumber, []]);
 });
+
+test("while the queue is paused nothing is claimed, and what was claimed and not handed over goes back", async () => {
+  const parts = byHand();
+  const { submitter, dispatcher, executor, pool, target } = parts;
+  pool.room = 5;
+  const claimed = parts.request("claimed");
+  await submitter.submit(claimed);
+  await until("it came", () => pool.calls.length === 1);
+  // No replica has it yet.
+  pool.calls[0]!.handedAt = 0;
+  parts.isPaused = true;
+  executor.putBack(target.appNumber);
+  await until("it waits again", async () => (await parts.find(claimed.id))?.state === "queued");
+  expect(await parts.find(claimed.id)).toMatchObject({ attempt: 1, interruptions: 0 });
+  // Neither past the empty queue nor out of it.
+  await submitter.submit(parts.request("later"));
+  dispatcher.wake(target.appNumber);
+  expect(pool.came).toEqual(["claimed"]);
+  parts.isPaused = false;
+  dispatcher.wake(target.appNumber);
+  await until("both came", () => pool.calls.length === 3);
+  expect(pool.came).toEqual(["claimed", "claimed", "later"]);
+});
+
+test("a run whose claim was on its way when the queue was paused goes back", async () => {
+  let onClaim = (): void => undefined;
+  const parts = byHand((store) => ({
+    ...store,
+    claims: {
+      ...store.claims,
+      claim: async (query) => {
+        const claimed = await store.claims.claim(query);
+        onClaim();
+        return claimed;
+      },
+    },
+  }));
+  const { submitter, dispatcher, pool, target } = parts;
+  pool.room = 0;
+  const request = parts.request("late");
+  await submitter.submit(request);
+  onClaim = () => (parts.isPaused = true);
+  pool.room = 1;
+  dispatcher.wake(target.appNumber);
+  await until("it was paused", () => parts.isPaused);
+  await until("it waits again", async () => {
+    const run = await parts.find(request.id);
+    return run?.state === "queued" && parts.executor.claimed().size === 0;
+  });
+  expect([pool.came, (await parts.find(request.id))?.interruptions]).toEqual([[], 0]);
+});
+
+test("a queue that is drained takes no runs", async () => {
+  const parts = byHand();
+  parts.isDraining = true;
+  const refusal = { code: "queue_draining", detail: { headers: { "retry-after": "60" } } };
+  await expect(parts.submitter.submit(parts.request("1"))).rejects.toMatchObject(refusal);
+});

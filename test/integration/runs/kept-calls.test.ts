@@ -5,6 +5,7 @@ import { RunLookup } from "../../../src/runs/lookup.ts";
 import { Journal } from "../../../src/runs/journal.ts";
 import { createLog } from "../../../src/kit/log.ts";
 import type { Payload } from "../../../src/model/run.ts";
+import { NO_OUTLOOK } from "../../support/no-queue.ts";
 import { until } from "../../support/until.ts";
 import { type ByHand, CLOCK, partsByHand } from "./by-hand.ts";
 
@@ -86,7 +87,7 @@ for (const [way, execute] of Object.entries(WAYS)) {
     const { executor, store } = next;
     const journal = new Journal(store, createLog("silent"), CLOCK);
     const partReader = new PartReader(store, CLOCK);
-    const lookup = new RunLookup({ executor, journal, store, partReader, large: null });
+    const lookup = new RunLookup({ executor, journal, store, partReader, large: null, outlook: NO_OUTLOOK });
     const key = { appNumber: parts.target.appNumber, id: run.request.id };
     await next.dispatcher.start();
     await until("it is ended", async () => {

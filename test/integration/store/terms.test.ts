@@ -18,6 +18,8 @@ const NONE: Wishes = {
   timeoutMs: null,
   maxAttempts: null,
   tags: [],
+  concurrencyKey: null,
+  fairnessKey: null,
 };
 
 function terms(wishes: Partial<Wishes>): Terms {

@@ -41,7 +41,16 @@ class Routes {
     // Whoever says so is of the role.
     const authenticate = async (role: string | null) => {
       const caller = { accountId: "a", user: null };
-      return { accountId: "a", projectId, role: role as Role, limits: null, caller, expiresAt: Infinity };
+      const fairness = { key: "a", weight: 1 };
+      return {
+        accountId: "a",
+        projectId,
+        role: role as Role,
+        limits: null,
+        caller,
+        fairness,
+        expiresAt: Infinity,
+      };
     };
     mount(this.app, webhookOperations(parts), { authenticate, audit: this.audit });
     onTestFinished(() => this.app.close());

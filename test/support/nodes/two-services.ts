@@ -13,6 +13,7 @@ import { type TestApp, type TestService, type TestServiceOptions, testService } 
 
 /** What a service of a test believes about where apps are; the test says so. */
 class Beliefs implements Locator {
+  find: Locator["find"] = async () => null;
   settle: Locator["settle"] = async () => null;
   ofRun: Locator["ofRun"] = async () => null;
   holderOf: Locator["holderOf"] = async () => null;

@@ -4,7 +4,16 @@ import { readTarget } from "../../../src/gateway/route.ts";
 import { readWishes, SERVER_PREFIX } from "../../../src/gateway/wishes.ts";
 import { verifies } from "../../verifies.ts";
 
-const NONE = { priority: 0, delay: null, ttlMs: null, timeoutMs: null, maxAttempts: null, tags: [] };
+const NONE = {
+  priority: 0,
+  delay: null,
+  ttlMs: null,
+  timeoutMs: null,
+  maxAttempts: null,
+  tags: [],
+  concurrencyKey: null,
+  fairnessKey: null,
+};
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2027, 0, 1, 8);
 
@@ -13,7 +22,9 @@ const wishes = (query: string, head: Partial<RequestHead> = {}, prefix = "") =>
 
 verifies("terms.names", "a query may ask for each, in snake_case and camelCase", () => {
   expect(
-    wishes("priority=high&delay=1m30s&ttl=60&timeout=2h&max_attempts=3&tag=a&tag=b%20c&tag=a&x=1"),
+    wishes(
+      "priority=high&delay=1m30s&ttl=60&timeout=2h&max_attempts=3&concurrency_key=k%201&tag=a&tag=b%20c&tag=a&x=1",
+    ),
   ).toEqual({
     priority: 600,
     delay: { ms: 90_000 },
@@ -21,8 +32,11 @@ verifies("terms.names", "a query may ask for each, in snake_case and camelCase",
     timeoutMs: 7_200_000,
     maxAttempts: 3,
     tags: ["a", "b c"],
+    concurrencyKey: "k 1",
+    fairnessKey: null,
   });
   expect(wishes("maxAttempts=7")).toEqual({ ...NONE, maxAttempts: 7 });
+  expect(wishes("concurrencyKey=7")).toEqual({ ...NONE, concurrencyKey: "7" });
   expect(wishes("delay=2027-01-31T08:00:00%2B01:00")).toEqual({
     ...NONE,
     delay: { until: Date.UTC(2027, 0, 31, 7) },
@@ -46,6 +60,7 @@ describe("values", () => {
       ["ttl=1ms", { ttlMs: 1 }],
       ["timeout=30d", { timeoutMs: 30 * DAY_MS }],
       ["max_attempts=100", { maxAttempts: 100 }],
+      [`concurrency_key=${"x".repeat(128)}`, { concurrencyKey: "x".repeat(128) }],
       [`tag=${"x".repeat(128)}`, { tags: ["x".repeat(128)] }],
     ] as const)
       expect([query, wishes(query)]).toEqual([query, { ...NONE, ...found }]);
@@ -69,6 +84,7 @@ describe("values", () => {
       ttl: ["", "0", "-5", "30d1s", "2027-01-31T08:00:00Z"],
       timeout: ["", "0s", "1y", "721h"],
       max_attempts: ["", "0", "101", "1.5", "-1", "two"],
+      concurrency_key: ["", "x".repeat(129), "a%00b"],
       tag: ["", "x".repeat(129), "a%00b", "a%0Ab"],
     };
     for (const [name, values] of Object.entries(texts))

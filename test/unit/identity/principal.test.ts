@@ -9,6 +9,7 @@ const account = (role: Role): Principal => ({
   role,
   limits: null,
   caller: { accountId: "sa-1", user: null },
+  fairness: { key: "sa-1", weight: 1 },
   expiresAt: 1,
 });
 const person: Principal = {
@@ -22,6 +23,7 @@ const person: Principal = {
     ["p-two", "deploy"],
   ]),
   caller: { accountId: "u-1", user: null },
+  fairness: { key: "u-1", weight: 1 },
   expiresAt: 1,
 };
 

@@ -12,6 +12,8 @@ const WISHES: Wishes = {
   timeoutMs: null,
   maxAttempts: null,
   tags: [],
+  concurrencyKey: null,
+  fairnessKey: null,
 };
 const terms = (wishes: Partial<Wishes>, now = NOW): Terms => termsOf({ ...WISHES, ...wishes }, now);
 

@@ -5,6 +5,7 @@ import { Executor } from "../../../src/runs/execute.ts";
 import type { LiveRun, RunParts, RunRequest } from "../../../src/runs/live-run.ts";
 import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { HandClock } from "../../support/clocks.ts";
+import { emptyOutlook } from "../../support/no-queue.ts";
 
 const TARGET: RunTarget = {
   projectId: "p-00000000",
@@ -12,7 +13,12 @@ const TARGET: RunTarget = {
   appNumber: 1,
   versionId: "version",
   // Nothing is ever handed over: the runs stay under way until the test ends them.
-  slots: { submit: () => {}, abandon: (call, outcome) => call.end(outcome), backlogRoom: 0 },
+  slots: {
+    submit: () => {},
+    abandon: (call, outcome) => call.end(outcome),
+    backlogRoom: 0,
+    outlook: emptyOutlook,
+  },
   config: readAppConfig({ host: { cpuCount: 2 } }).config,
   hidden: { input: false, result: false },
 };

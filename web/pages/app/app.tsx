@@ -39,6 +39,7 @@ export function AppPage() {
           { title: "Runs", link: { to: `${APP}/runs`, params } },
           { title: "Logs", link: { to: `${APP}/logs`, params } },
           { title: "Builds", link: { to: `${APP}/builds`, params, activeOptions: { includeSearch: false } } },
+          { title: "Queue", link: { to: `${APP}/queue`, params } },
           { title: "Schedules", link: { to: `${APP}/schedules`, params } },
           { title: "Playground", link: { to: `${APP}/playground`, params } },
           { title: "Settings", link: { to: `${APP}/settings`, params } },

@@ -1,5 +1,6 @@
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { readRunSearch } from "../../api/run-search.ts";
+import { BulkActions } from "../runs/bulk-actions.tsx";
 import { RunFilters } from "../runs/filters.tsx";
 import type { SearchChange } from "../runs/filters.tsx";
 import { NoRuns } from "../runs/no-runs.tsx";
@@ -18,6 +19,7 @@ export function AppRuns() {
   return (
     <>
       <RunFilters search={search} onChange={setSearch} />
+      <BulkActions ids={params} search={search} />
       <RunTable
         key={JSON.stringify([appName, search])}
         projectId={projectId}

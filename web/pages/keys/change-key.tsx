@@ -1,10 +1,13 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { deleteKey, keysQuery, rotateKey } from "../../api/keys.ts";
+import { MAX_WEIGHT } from "../../../src/model/fairness.ts";
+import { deleteKey, keysQuery, rotateKey, weighKey } from "../../api/keys.ts";
 import type { Key, KeyWithToken } from "../../api/keys.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm, Dialog } from "../../parts/dialog.tsx";
-import { Choice } from "../../parts/field.tsx";
+import { Choice, Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
+import { FormEnd } from "../../parts/form-end.tsx";
 import { tell, tellError } from "../../parts/toasts.tsx";
 
 const OVERLAPS = [
@@ -54,6 +57,42 @@ export function RotateKey({
           Rotate
         </Button>
       </div>
+    </Dialog>
+  );
+}
+
+/** Asks for another weight. */
+export function WeighKey({ projectId, target, onClose }: Props) {
+  const queries = useQueryClient();
+  const [typed, setTyped] = useState<string | null>(null);
+  const weight = typed ?? String(target?.weight ?? 1);
+  const { mutate, isPending, error, reset } = useMutation({
+    mutationFn: () => weighKey(projectId, target?.id ?? "", Number(weight)),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: keysQuery(projectId).queryKey });
+      close();
+    },
+  });
+  function close(): void {
+    setTyped(null);
+    reset();
+    onClose();
+  }
+  return (
+    <Dialog title={`Weight of ${target?.name ?? ""}`} isOpen={target !== null} onClose={close}>
+      <Form onSubmit={mutate}>
+        <Field
+          label="Weight"
+          hint="While calls of several keys wait for an app, a key of weight 5 has five turns for one of a key of weight 1."
+          type="number"
+          required
+          min={1}
+          max={MAX_WEIGHT}
+          value={weight}
+          onChange={({ target: field }) => setTyped(field.value)}
+        />
+        <FormEnd error={error} action="Change weight" isBusy={isPending} onCancel={close} />
+      </Form>
     </Dialog>
   );
 }

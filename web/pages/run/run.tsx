@@ -19,6 +19,7 @@ import { Facts } from "./facts.tsx";
 import { Failure } from "./failure.tsx";
 import { Input } from "./input.tsx";
 import { Output } from "./output.tsx";
+import { RunPlace } from "./place.tsx";
 import { RunProgress } from "./progress.tsx";
 import { RunLogs } from "./run-logs.tsx";
 import { Timeline } from "./timeline.tsx";
@@ -79,6 +80,7 @@ function RunView({ ids, run }: { readonly ids: RunIds; readonly run: Run }) {
   return (
     <>
       <Failure run={run} traceback={logs ? tracebackOf(logs.lines) : null} />
+      <RunPlace run={run} />
       <RunProgress run={run} />
       <Timeline ids={ids} run={run} firstChunkMs={transcript.firstChunkMs} />
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">

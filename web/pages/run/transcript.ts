@@ -49,7 +49,7 @@ export function useTranscript(
         return true;
       }
       // The record has it too.
-      if (event === "progress" && id === null) return true;
+      if ((event === "progress" || event === "queue") && id === null) return true;
       const nowMs = Date.now();
       if (id === "1" && isLive && nowMs - lookedAtMs > SEEN_MS) setFirstChunk(nowMs);
       log.add(event, data);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Piece } from "../../../../src/gateway/event-stream.ts";
 import { FAR_END, Feed, type FeedReader } from "../../../../src/gateway/events/feed.ts";
 import { TimeSlicer } from "../../../../src/kit/event-loop.ts";
-import type { Run } from "../../../../src/model/run.ts";
+import type { QueuePlace, Run } from "../../../../src/model/run.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
 import { ProgressKeeper } from "../../../../src/runs/progress.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
@@ -11,6 +11,7 @@ import type { PartReader, PartWriter } from "../../../../src/runs/transcript-par
 import { LiveTranscript, plainTranscript } from "../../../../src/runs/transcript.ts";
 import type { Store } from "../../../../src/store/store.ts";
 import { HandClock } from "../../../support/clocks.ts";
+import { NO_QUEUE_WATCH } from "../../../support/no-queue.ts";
 import { sampleRun } from "../../../support/sample-run.ts";
 import { verifies } from "../../../verifies.ts";
 
@@ -19,7 +20,7 @@ const text = (of: string) => ({ isText: true, bytes: Buffer.from(of) });
 /** A reader that keeps what it gets, as long as it is not full. */
 class PlayedReader implements FeedReader {
   after: number;
-  progressNumber = 0;
+  noteNumber = 0;
   isFull = false;
   readonly pieces: Piece[] = [];
   ended: "properly" | "broken off" | "failed" | null = null;
@@ -69,25 +70,34 @@ class PlayedRun {
   readonly later = Promise.withResolvers<KnownRun | null>();
   readonly feed: Feed;
 
-  constructor() {
+  /** Tells a place in the queue, while the feed watches it. */
+  tellPlace: ((place: QueuePlace | null) => void) | null = null;
+
+  constructor(state: "queued" | "running" = "running") {
     const read = this.transcript.read.bind(this.transcript);
     this.transcript.read = async (after, signal) => {
       this.reads += 1;
       return await read(after, signal);
     };
-    this.feed = new Feed(this.known({ state: "running" }, this.live), {
+    this.feed = new Feed(this.known({ state }, state === "queued" ? null : this.live), {
       lookup: {
         findLater: async () => {
           this.looks += 1;
           return await this.later.promise;
         },
       },
+      queueWatch: { watch: (run, tell) => this.watch(run, tell) },
       turns: new TimeSlicer(this.clock),
       clock: this.clock,
       app: { projectId: "p-one", name: "app" },
       sse: "auto",
       onEmpty: () => (this.isEmpty = true),
     });
+  }
+
+  watch(_: unknown, tell: (place: QueuePlace | null) => void): () => void {
+    this.tellPlace = tell;
+    return () => (this.tellPlace = null);
   }
 
   known(run: Partial<Run>, live: LiveRun | null, isKept = true): KnownRun {
@@ -165,6 +175,39 @@ describe("progress of a run", () => {
     played.feed.resume(reader!);
     await passed();
     expect(reader!.text).toBe(message(1, "a") + report(0.5));
+  });
+});
+
+const placed = (position: number): QueuePlace => ({
+  position,
+  expectedStartAt: Date.UTC(2026, 0, 15, 12),
+  phase: "queued",
+});
+const queued = (position: number): string =>
+  `event: queue\ndata: {"position":${position},"expectedStartAt":"2026-01-15T12:00:00.000Z","phase":"queued"}\n\n`;
+
+describe("the place in the queue", () => {
+  verifies("queue.events", "comes without a number until the run starts, to later readers too", async () => {
+    const played = new PlayedRun("queued");
+    const [first] = await played.join(1);
+    played.tellPlace?.(placed(3));
+    await passed();
+    const [second] = await played.join(1);
+    played.tellPlace?.(placed(2));
+    await passed();
+    expect([first!.text, second!.text]).toEqual(Array(2).fill(queued(3) + queued(2)));
+    await played.ends(played.known({ state: "running" }, played.live));
+    expect(played.tellPlace).toBeNull();
+    const [third] = await played.join(1);
+    expect(third!.text).toBe("");
+  });
+
+  verifies("queue.events", "is no longer watched once all readers have left", async () => {
+    const played = new PlayedRun("queued");
+    const [reader] = await played.join(1);
+    expect(played.tellPlace).not.toBeNull();
+    played.feed.leave(reader!);
+    expect(played.tellPlace).toBeNull();
   });
 });
 
@@ -308,6 +351,7 @@ describe("the end of a run", () => {
     const first = { ...played.known({ state: "success", ...run }, null), transcript: RESULT, ...known };
     const feed = new Feed(first, {
       lookup: { findLater: () => Promise.resolve(null) },
+      queueWatch: NO_QUEUE_WATCH,
       turns: new TimeSlicer(played.clock),
       clock: played.clock,
       app: { projectId: "p-one", name: "app" },

@@ -16,6 +16,7 @@ import { ProgressKeeper } from "../../../../src/runs/progress.ts";
 import type { LiveRun } from "../../../../src/runs/live-run.ts";
 import type { KnownRun } from "../../../../src/runs/lookup.ts";
 import { plainTranscript } from "../../../../src/runs/transcript.ts";
+import { NO_QUEUE_WATCH } from "../../../support/no-queue.ts";
 import { sampleRun } from "../../../support/sample-run.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { REPOSITORY } from "../../../support/source-files.ts";
@@ -35,7 +36,7 @@ function runUnderWay(): KnownRun {
 /** A server whose readers of `/{project}/{run}` come after the number in the query; gives its address. */
 async function serve(): Promise<string> {
   const lookup = { findLater: () => new Promise<null>(() => {}) };
-  const feeds = new Feeds({ lookup, clock: systemClock, readerLimits: LIMITS });
+  const feeds = new Feeds({ lookup, queueWatch: NO_QUEUE_WATCH, clock: systemClock, readerLimits: LIMITS });
   const parts = {
     cors: new Cors([]),
     onFault: (exchange: Exchange, error: unknown) => exchange.fail(error as AppError),

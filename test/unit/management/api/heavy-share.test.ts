@@ -37,7 +37,8 @@ function heavySite() {
   const authenticate = async (personId: string | null) => {
     const person = { sessionId: "s", email: "a@example.com", projectId: null, role: null, roles: new Map() };
     const id = personId ?? "";
-    return { ...person, personId: id, caller: { accountId: id, user: null }, expiresAt: 1 };
+    const fairness = { key: id, weight: 1 };
+    return { ...person, personId: id, caller: { accountId: id, user: null }, fairness, expiresAt: 1 };
   };
   const audit = { record: () => Promise.resolve() };
   mount(app, [figures], { authenticate, audit, shares: new Shares(new HandClock()) });

@@ -52,8 +52,9 @@ verifies(
     );
     const person = { sessionId: "s", email: "a@example.com", projectId: null, role: null, roles: new Map() };
     const caller = { accountId: "a", user: null };
+    const fairness = { key: "a", weight: 1 };
     mount(app, [rollback], {
-      authenticate: async () => ({ ...person, personId: "a", caller, expiresAt: 1 }),
+      authenticate: async () => ({ ...person, personId: "a", caller, fairness, expiresAt: 1 }),
       audit: { record: () => Promise.resolve() },
       shares: new Shares(clock),
       forwarding: forwarding as ManagementForwarding,

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { retainedBytes } from "../../../support/retained-bytes.ts";
 import { verifies } from "../../../verifies.ts";
 import { MAX_BATCH_BYTES } from "../../../../src/replicas/slots/batches.ts";
-import { CallQueue } from "../../../../src/replicas/slots/lanes.ts";
+import { CallQueue } from "../../../../src/replicas/slots/call-queue.ts";
 import { BatchWorld } from "./batch-world.ts";
 
 const finishAll = (world: BatchWorld): void => {

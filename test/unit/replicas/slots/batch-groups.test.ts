@@ -153,3 +153,48 @@ verifies("stepper.beside", "async runs fill a stepper, and as many wait to follo
   expect(world.replicas[0]!.held.size).toBe(1_000);
   expect(world.slots.waiting).toBeGreaterThanOrEqual(1_000);
 });
+
+verifies(
+  "fair.batches",
+  "a caller whose calls fill many batches does not hold up the single call of another",
+  () => {
+    const world = new BatchWorld({ run: { maxSize: 4 } });
+    const [replica] = world.replicas;
+    const first = world.submit({ caller: "a" });
+    for (let i = 0; i < 20; i++) world.submit({ caller: "a" });
+    const single = world.submit({ caller: "b" });
+    replica!.finish(first);
+    // The batch whose turn it was; then that of the single call, filled up with others.
+    expect(single.handed).toBe(0);
+    for (const call of world.executions.at(-1)!.calls) replica!.finish(call);
+    expect(single.handed).toBe(1);
+    const { calls, reason } = world.executions.at(-1)!;
+    expect([calls.map((call) => call.fairness?.key), reason]).toEqual([["b", "a", "a", "a"], "full"]);
+    while (replica!.held.size > 0) for (const call of [...replica!.held]) replica!.finish(call);
+    expect(world.executions.flatMap((execution) => execution.calls)).toHaveLength(22);
+  },
+);
+
+test("callers of whom none fills a batch share one", () => {
+  const world = new BatchWorld({ run: { maxSize: 4 } });
+  const [replica] = world.replicas;
+  const first = world.submit({ caller: "a" });
+  for (const caller of ["a", "b", "c", null]) world.submit({ caller });
+  replica!.finish(first);
+  expect(world.executions.at(-1)!.calls.map((call) => call.fairness?.key)).toEqual([
+    "a",
+    "b",
+    "c",
+    undefined,
+  ]);
+});
+
+verifies("fair.full-queue", "a full queue of batches makes room for a caller who has none waiting", () => {
+  const world = new BatchWorld({ run: { maxSize: 2 } }, { maxQueue: 6 });
+  world.submit({ caller: "a" });
+  const waiting = Array.from({ length: 6 }, () => world.submit({ caller: "a" }));
+  const single = world.submit({ caller: "b" });
+  expect([single.outcome, world.slots.waiting]).toEqual([null, 6]);
+  expect(waiting.map((call) => call.outcome?.kind)).toEqual([...Array.from({ length: 5 }), "refused"]);
+  expect(world.submit({ caller: "a" }).outcome).toMatchObject({ kind: "refused", code: "queue_full" });
+});

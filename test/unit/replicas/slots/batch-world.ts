@@ -1,4 +1,5 @@
 import type { BatchingConfig, ScalingConfig } from "../../../../src/model/app-config.ts";
+import type { Fairness } from "../../../../src/model/fairness.ts";
 import type { Outcome } from "../../../../src/model/outcome.ts";
 import type { BatchReason } from "../../../../src/model/run.ts";
 import type { Batch } from "../../../../src/replicas/slots/batch.ts";
@@ -21,6 +22,7 @@ export const BATCHING: BatchingConfig = {
 export class PlayedCall implements SlotCall {
   readonly lane: Lane;
   readonly functionName: string;
+  readonly fairness: Fairness | null;
   readonly body: Buffer;
   holder: object | null = null;
   hasEnded = false;
@@ -45,8 +47,15 @@ export class PlayedCall implements SlotCall {
 
   constructor(
     onEnd: (call: PlayedCall) => void,
-    { lane = "caller", functionName = "run", fields = {}, body = JSON.stringify(fields) }: PlayedFields = {},
+    {
+      lane = "caller",
+      functionName = "run",
+      caller = null,
+      fields = {},
+      body = JSON.stringify(fields),
+    }: PlayedFields = {},
   ) {
+    this.fairness = caller === null ? null : { key: caller, weight: 1 };
     this.lane = lane;
     this.functionName = functionName;
     this.body = typeof body === "string" ? Buffer.from(body) : body;
@@ -66,6 +75,8 @@ export class PlayedCall implements SlotCall {
 export type PlayedFields = {
   readonly lane?: Lane;
   readonly functionName?: string;
+  /** In whose line it waits. */
+  readonly caller?: string | null;
   readonly fields?: Readonly<Record<string, unknown>>;
   /** Its arguments as they are sent, in place of `fields`. */
   readonly body?: string | Buffer;
@@ -91,6 +102,7 @@ export class BatchWorld {
       ready: this.replicas,
       awake: this.replicas,
       readyClock: { elapsed: (now) => now },
+      startPhase: null,
       setScaling: () => {},
       holdMs: () => 0,
       failure: () => null,

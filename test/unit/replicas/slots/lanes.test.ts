@@ -2,7 +2,8 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { Call } from "../../../../src/replicas/call.ts";
 import type { Lane } from "../../../../src/replicas/slots/capacity.ts";
-import { CallQueue, isBacklogsTurn, Lanes } from "../../../../src/replicas/slots/lanes.ts";
+import { CallQueue } from "../../../../src/replicas/slots/call-queue.ts";
+import { isBacklogsTurn, Lanes } from "../../../../src/replicas/slots/lanes.ts";
 
 /** A call of a lane that began to wait at a moment of its own. */
 function waitingCall(lane: Lane, enqueuedAt: number): Call {

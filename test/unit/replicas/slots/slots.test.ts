@@ -2,7 +2,8 @@ import { beforeEach, expect, test } from "vitest";
 import type { ScalingConfig } from "../../../../src/model/app-config.ts";
 import type { Outcome } from "../../../../src/model/outcome.ts";
 import type { Capacity, Lane, SlotCall, SlotReplica } from "../../../../src/replicas/slots/capacity.ts";
-import { Slots, Watch } from "../../../../src/replicas/slots/slots.ts";
+import { Slots } from "../../../../src/replicas/slots/slots.ts";
+import { Watch } from "../../../../src/replicas/slots/watch.ts";
 import { HandClock } from "../../../support/clocks.ts";
 import { sampleScaling } from "../sample-scaling.ts";
 
@@ -11,6 +12,7 @@ class PlainCall implements SlotCall {
   readonly name: string;
   readonly lane: Lane;
   readonly functionName = "run";
+  readonly fairness = null;
   readonly body = Buffer.alloc(0);
   readonly #said: string[];
   holder: object | null = null;
@@ -82,6 +84,7 @@ function playedSlots(changes: Partial<ScalingConfig> = {}, played: Partial<Capac
     ready: [replica],
     awake: [replica],
     readyClock: { elapsed: (now) => now },
+    startPhase: null,
     setScaling: () => {},
     holdMs: () => 0,
     failure: () => null,

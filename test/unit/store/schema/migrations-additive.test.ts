@@ -21,9 +21,14 @@ const CONTRACTION = /Contracts `(\d{4}-[\w-]+)`/;
 const WIDENING = /Widens `\w+\.\w+`/;
 const GIVING_UP_A_CHECK = /drop constraint \w+_check|async function remakeOnSqlite\([\s\S]*?\n}\n/g;
 
+/** An index that another takes the place of was of no use to them, or only made them faster. */
+const REPLACING = /`\w+` takes the place of `(\w+)`/;
+
 /** What services of the release before could not live with. */
 function faultsOf(text: string): string[] {
-  const source = WIDENING.test(text) ? text.replaceAll(GIVING_UP_A_CHECK, "") : text;
+  const widened = WIDENING.test(text) ? text.replaceAll(GIVING_UP_A_CHECK, "") : text;
+  const [, replaced] = REPLACING.exec(text) ?? [];
+  const source = replaced ? widened.replace(`drop index ${replaced}`, "") : widened;
   const changed = source.match(/\.alterTable\([\s\S]*?\.execute\(\)/g) ?? [];
   const faults = [
     ...(TAKING_AWAY.test(source) ? ["takes something away"] : []),
@@ -68,6 +73,12 @@ test.each([
 test("a check may be given up by a migration that says so", () => {
   const source = "/** Widens `apps.name`. */ await sql`alter table apps drop constraint apps_name_check`";
   expect(faultsOf(source)).toEqual([]);
+});
+
+test("an index may be replaced by a migration that says so", () => {
+  const source = "/** `b` takes the place of `a`. */ await sql`drop index a`.execute(db);";
+  expect(faultsOf(source)).toEqual([]);
+  expect(faultsOf(source.replace("drop index a", "drop index c"))).toEqual(["takes something away"]);
 });
 
 test("a contraction that says so may take away", () => {

@@ -23,6 +23,10 @@ const HASHES: Readonly<Record<string, string>> = {
   "0003-queues.ts": "d640803a258437ce",
   "0004-checkpoints.ts": "308d0d075e889d47",
   "0005-schedules.ts": "e127f4ff95b21534",
+  "0006-queue-limits.ts": "c571dd70544d3723",
+  "0007-account-weight.ts": "95b7f4cf1f24d8f9",
+  "0008-queue-state.ts": "b613e43d26121e36",
+  "0009-bulk-jobs.ts": "380801c677a2583c",
   "0011-traces.ts": "2cb23985e76590e2",
 };
 

@@ -82,8 +82,9 @@ describe("with a little of everything stored", () => {
   test("the oldest queued runs of an app are found by the index of what may begin", async () => {
     const plans = await plansOf(session(), claims.claim, { appNumber: 1, limit: 5, maxBytes: 1, ...LEASE });
     expect(plans[0]).toBe(
-      "SEARCH runs USING INDEX runs_due (app_number=?); " +
-        "SEARCH payloads USING INDEX sqlite_autoindex_payloads_1 (app_number=? AND id=?) LEFT-JOIN",
+      "SEARCH runs USING INDEX runs_turns (app_number=?); " +
+        "SEARCH payloads USING INDEX sqlite_autoindex_payloads_1 (app_number=? AND id=?) LEFT-JOIN; " +
+        "SCALAR SUBQUERY 1; SEARCH runs USING INDEX runs_turns (app_number=?)",
     );
     expect(plans.join()).not.toMatch(LONG);
   });

@@ -1,0 +1,205 @@
+import type { Clock, Timer } from "../../kit/clock.ts";
+import { forEachConcurrently } from "../../kit/concurrency.ts";
+import { RUN_AHEAD_MS, UuidSource } from "../../kit/ids.ts";
+import type { Log } from "../../kit/log.ts";
+import { type SkipReason, statesOf } from "../../model/bulk-job.ts";
+import { AppError } from "../../model/errors.ts";
+import type { RunKey } from "../../model/run.ts";
+import type { HeldJob } from "../../store/runs/bulk-jobs.ts";
+import type { Store } from "../../store/store.ts";
+import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
+import { filterOf } from "./bulk-filter.ts";
+
+type BulkParts = {
+  readonly store: Store;
+  /** Runs are accepted by a clock that cannot be set. */
+  readonly clock: Clock;
+  readonly log: Log;
+  /** This node. */
+  readonly owner: string;
+  readonly reserve: Pick<StorageWatch, "refusal">;
+  /** Whether this node serves the app: it executes its runs, so it can cancel them. */
+  readonly serves: (appNumber: number) => boolean;
+  /** The store holds new runs of that app. */
+  readonly wake: (appNumber: number) => void;
+  /** Throws if the run has ended, or cannot be cancelled here. */
+  readonly cancel: (run: RunKey) => Promise<void>;
+};
+
+/** How often the store is looked at for jobs that others have made, or left. */
+const LOOK_MS = 1_000;
+const MOST_JOBS = 20;
+/** Runs of a step. One that is tried again copies its arguments, in one transaction. */
+const AT_ONCE = 100;
+const CANCELLED_AT_ONCE = 16;
+
+/**
+ * Carries out bulk jobs in the background, those of the apps that this node serves, and those of apps that no node
+ * serves. Each step is stored with what it has done, so that a job goes on where it was, here or on another node.
+ */
+export class BulkWorker {
+  readonly #parts: BulkParts;
+  readonly #ids = new UuidSource(RUN_AHEAD_MS);
+  #timer: Timer | null = null;
+  #looking: Promise<void> | null = null;
+  #isAsked = false;
+  #isStopping = false;
+
+  constructor(parts: BulkParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#timer = this.#parts.clock.every(LOOK_MS, () => this.wake());
+    this.wake();
+  }
+
+  /** Resolves when the step at hand is stored; another node may go on. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#timer?.cancel();
+    await this.#looking;
+  }
+
+  /** There is a new job. */
+  wake(): void {
+    this.#isAsked = true;
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+  }
+
+  async #look(): Promise<void> {
+    while (this.#isAsked && !this.#isStopping) {
+      try {
+        await this.#carryOut();
+      } catch (error) {
+        // At the next look.
+        this.#isAsked = false;
+        if (!this.#isStopping)
+          this.#parts.log.error({ err: error }, "could not carry out bulk jobs; retrying");
+      }
+    }
+  }
+
+  /** All jobs that are this node's, a step of each in turn. */
+  async #carryOut(): Promise<void> {
+    let jobs = await this.#claim([]);
+    while (jobs.length > 0 && !this.#isStopping) {
+      const next: HeldJob[] = [];
+      for (const job of jobs) {
+        const left = await this.#step(job);
+        if (left) next.push(left);
+      }
+      // A long job keeps no other waiting, and none that has become another node's.
+      jobs = this.#isAsked ? await this.#claim(next) : next;
+    }
+    for (const job of jobs) await this.#parts.store.bulkJobs.letGo(job);
+  }
+
+  /** The jobs that are this node's by now, with those that it holds. */
+  async #claim(held: readonly HeldJob[]): Promise<HeldJob[]> {
+    const { store, owner } = this.#parts;
+    this.#isAsked = false;
+    const isAlone = store.kind === "sqlite";
+    const ours = await this.#ours();
+    const jobs: HeldJob[] = [];
+    for (const { id } of ours) {
+      const job = held.find((each) => each.id === id) ?? (await store.bulkJobs.claim({ id, owner, isAlone }));
+      if (job) jobs.push(job);
+    }
+    for (const job of held) if (!jobs.includes(job)) await store.bulkJobs.letGo(job);
+    return jobs;
+  }
+
+  /** Those of apps that this node serves, or none. */
+  async #ours() {
+    const { store, serves } = this.#parts;
+    const open = await store.bulkJobs.open(MOST_JOBS);
+    const unserved = open.filter(({ appNumber }) => !serves(appNumber));
+    if (unserved.length === 0) return open;
+    const places = await store.appOwners.list(unserved.map(({ appNumber }) => appNumber));
+    const elsewhere = new Set(places.filter(({ isAlive }) => isAlive).map(({ appNumber }) => appNumber));
+    return open.filter(({ appNumber }) => serves(appNumber) || !elsewhere.has(appNumber));
+  }
+
+  /** One step; returns the job as it is then, null if it is over, or goes on at another node or later. */
+  async #step(job: HeldJob): Promise<HeldJob | null> {
+    const { store, clock, reserve } = this.#parts;
+    const { id, owner, fence } = job;
+    const holder = { id, owner, fence };
+    if (job.pending) return await this.#cancelPending(job, job.pending);
+    const states = statesOf(job);
+    const state = states[job.stage];
+    if (state === undefined) {
+      await store.bulkJobs.end({ ...holder, state: "done", error: null, now: clock.now() });
+      return null;
+    }
+    // Goes on at a later look.
+    if (job.action === "retry" && reserve.refusal !== null) {
+      await store.bulkJobs.letGo(holder);
+      return null;
+    }
+    const filter = filterOf(job, state);
+    const { runs, next } = await store.runs.pageOfApp({
+      ...filter,
+      appNumber: job.appNumber,
+      limit: AT_ONCE,
+      ...(job.cursor !== null && { before: job.cursor }),
+    });
+    const ids = runs.map((run) => run.id);
+    const place = next === null ? { stage: job.stage + 1, cursor: null } : { stage: job.stage, cursor: next };
+    const step = { ...holder, ...place, now: clock.now() };
+    const isHeld = await this.#do(job, ids, step);
+    return isHeld
+      ? { ...job, ...place, pending: job.action === "cancel" && ids.length > 0 ? ids : null }
+      : null;
+  }
+
+  /** False if another service has the job, or it was cancelled. */
+  async #do(job: HeldJob, ids: readonly string[], step: Place): Promise<boolean> {
+    const { store, wake } = this.#parts;
+    const { action, appNumber } = job;
+    if (action === "delete") return await store.bulkJobs.remove({ ...step, appNumber, ids });
+    if (action === "cancel" || ids.length === 0) {
+      const pending = ids.length > 0 ? ids : null;
+      return await store.bulkJobs.note({ ...step, pending, done: 0, skipped: [] });
+    }
+    // The pages come newest first; new ids grow in the order of the old ones.
+    const runs = ids.toReversed().map((id) => ({ id, newId: this.#ids.next(step.now) }));
+    const isHeld = await store.bulkJobs.retry({ ...step, appNumber, runs });
+    if (isHeld) wake(appNumber);
+    return isHeld;
+  }
+
+  /** Their ids are stored, so that each is counted once even if the service dies. */
+  async #cancelPending(job: HeldJob, ids: readonly string[]): Promise<HeldJob | null> {
+    const { store, clock } = this.#parts;
+    const skipped: SkipReason[] = [];
+    let done = 0;
+    await forEachConcurrently(ids, CANCELLED_AT_ONCE, async (id) => {
+      const reason = await this.#cancel({ appNumber: job.appNumber, id });
+      if (reason === null) done += 1;
+      else skipped.push(reason);
+    });
+    const after = { ...job, pending: null };
+    const isHeld = await store.bulkJobs.note({ ...after, done, skipped, now: clock.now() });
+    return isHeld ? after : null;
+  }
+
+  async #cancel(key: RunKey): Promise<SkipReason | null> {
+    const { store, cancel } = this.#parts;
+    try {
+      await cancel(key);
+      return null;
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      if (error.code === "run_not_found") return "gone";
+      if (error.code === "not_available") return "elsewhere";
+      if (error.code !== "run_finished") throw error;
+      // Before a crash, perhaps.
+      const run = await store.runs.find(key);
+      return run?.state === "cancelled" ? null : "has_ended";
+    }
+  }
+}
+
+type Place = Pick<HeldJob, "id" | "owner" | "fence" | "stage" | "cursor"> & { readonly now: number };
