@@ -36,6 +36,7 @@ import { START } from "./requirements/start.ts";
 import { STORAGE } from "./requirements/storage.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
+import { TRACES } from "./requirements/traces.ts";
 import { WALLS } from "./requirements/walls.ts";
 import { WIRE } from "./requirements/wire.ts";
 
@@ -80,6 +81,7 @@ export const TABLES = [
   STORAGE,
   GPUS,
   GPU_MACHINE,
+  TRACES,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -124,6 +126,7 @@ export const REQUIREMENTS = {
   ...STORAGE,
   ...GPUS,
   ...GPU_MACHINE,
+  ...TRACES,
 };
 
 /** The id of a promise that exists. */

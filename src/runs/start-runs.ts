@@ -24,6 +24,7 @@ import { RunLookup } from "./lookup.ts";
 import { AccountWeights } from "./account-weights.ts";
 import { QueueStates } from "./queue-states.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
+import type { Tracer } from "./traces/tracer.ts";
 import { QueueHistory } from "./queue/history.ts";
 import { type OutlookParts, QueueOutlook } from "./queue/outlook.ts";
 import { QueuePaces } from "./queue/paces.ts";
@@ -40,6 +41,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<DispatcherParts, "target" | "versionTarget"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
+    readonly tracer: Tracer;
     readonly webhookAllow: AddressRanges;
     readonly ownership: Ownership;
     /** Null if this is the only service. */
@@ -96,7 +98,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new CheckpointWriter({ store, clock: steadyClock, log }),
   );
   const partReader = new PartReader(store, clock);
-  const runParts = { clock, store, partReader, partWriter, checkpointWriter };
+  const runParts = { clock, store, partReader, partWriter, checkpointWriter, tracer: parts.tracer };
   const executor = new Executor(runParts, lightRecorder, recorder);
   const paces = new QueuePaces({
     clock: steadyClock,
@@ -248,6 +250,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     deliverer,
     steadyClock,
     signingSecrets,
+    tracer: parts.tracer,
     endRunsOf,
     fileRuns,
   };

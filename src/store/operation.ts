@@ -10,6 +10,7 @@ import type { WEIGHT_COLUMNS } from "./schema/0007-account-weight.ts";
 import type { QUEUE_STATE_COLUMNS } from "./schema/0008-queue-state.ts";
 import type { BULK_TABLES } from "./schema/0009-bulk-jobs.ts";
 import type { LINE_BATCH_TABLES } from "./schema/0010-batches.ts";
+import type { TRACE_COLUMNS } from "./schema/0011-traces.ts";
 import type { OPENAI_BATCH_TABLES } from "./schema/0012-openai-batches.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
@@ -28,6 +29,7 @@ export type Schema = TypesOf<typeof INITIAL_TABLES> &
   TypesOf<typeof QUEUE_STATE_COLUMNS> &
   TypesOf<typeof BULK_TABLES> &
   TypesOf<typeof LINE_BATCH_TABLES> &
+  TypesOf<typeof TRACE_COLUMNS> &
   TypesOf<typeof OPENAI_BATCH_TABLES> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };

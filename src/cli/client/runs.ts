@@ -115,6 +115,7 @@ function describe(run: RunRecord): string {
     run.fairnessKey === undefined ? null : ["fairness key", printable(run.fairnessKey)],
     run.endBy === undefined ? null : ["ends by", `${relative(run.endBy)}  ${run.endBy}`],
     run.progress === undefined ? null : ["progress", progressText(run.progress)],
+    run.traceId === undefined ? null : ["trace", run.traceId],
     run.checkpoint === undefined ? null : ["checkpoint", checkpointText(run.checkpoint)],
     ...(run.attempts ?? []).map((attempt) => [`attempt ${attempt.number}`, attemptText(attempt)] as const),
     webhookEndpoint === null

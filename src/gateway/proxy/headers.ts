@@ -26,6 +26,8 @@ const DROPPED = new Set([
   "x-real-ip",
   "x-webhook-secret",
   "x-disconnect",
+  "traceparent",
+  "tracestate",
   "x-millrace-fairness-key",
 ]);
 /** Allowed in heads only. */

@@ -71,6 +71,10 @@ export const METRICS = {
   ),
   millrace_records_waiting: gauge([], "Records of ended runs that are not stored yet."),
   millrace_runs_lost_total: counter([], "Records of ended runs that will never be stored. Must stay 0."),
+  millrace_spans_total: counter(
+    ["result"],
+    "Spans of traces: exported, or dropped because the collector did not take them. Only if traces are exported.",
+  ),
   millrace_event_loop_lag_seconds: gauge(["quantile"], "How late the event loop ran since the last scrape."),
   millrace_gpu_up: gauge(OF_GPU, "Is 1 if the GPU works, and 0 while it is out of service."),
   millrace_gpu_memory_bytes: gauge(OF_GPU, "Memory of the GPU."),
@@ -126,6 +130,9 @@ async function measure(parts: ManagementParts, lag: Lag): Promise<Samples> {
   }
   samples.add("millrace_records_waiting", {}, journal.waiting);
   samples.add("millrace_runs_lost_total", {}, journal.lost);
+  const { counts } = parts.tracer;
+  for (const result of ["exported", "dropped"] as const)
+    if (counts) samples.add("millrace_spans_total", { result }, counts[result]);
   measureGpus(parts, samples);
   measureGrants(parts, samples);
   measureProcess(samples);

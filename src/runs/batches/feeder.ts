@@ -224,7 +224,9 @@ export class BatchFeeder {
     const body = Buffer.from(JSON.stringify(record));
     const answer = { contentType: "application/json", runStatus: 200, body };
     const delivery =
-      url === null ? null : { id, appNumber, url, sealedSecret, nextAt: now, createdAt: now, ...answer };
+      url === null
+        ? null
+        : { id, appNumber, url, sealedSecret, trace: null, nextAt: now, createdAt: now, ...answer };
     if (!(await store.lineBatches.end({ number, now, delivery }))) return;
     if (delivery) onDeliveries();
     this.changes.notify();

@@ -10,6 +10,7 @@ import { accountWeight, WEIGHT_COLUMNS } from "./0007-account-weight.ts";
 import { QUEUE_STATE_COLUMNS, queueState } from "./0008-queue-state.ts";
 import { BULK_TABLES, bulkJobs } from "./0009-bulk-jobs.ts";
 import { LINE_BATCH_TABLES, lineBatches } from "./0010-batches.ts";
+import { TRACE_COLUMNS, traces } from "./0011-traces.ts";
 import { OPENAI_BATCH_TABLES, openaiBatches } from "./0012-openai-batches.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
@@ -31,6 +32,7 @@ export const MIGRATIONS: Migrations = {
   "0008-queue-state": queueState,
   "0009-bulk-jobs": bulkJobs,
   "0010-batches": lineBatches,
+  "0011-traces": traces,
   "0012-openai-batches": openaiBatches,
 };
 
@@ -54,6 +56,7 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   QUEUE_STATE_COLUMNS,
   BULK_TABLES,
   LINE_BATCH_TABLES,
+  TRACE_COLUMNS,
   OPENAI_BATCH_TABLES,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ]

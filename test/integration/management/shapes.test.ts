@@ -48,7 +48,7 @@ const RUN =
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
   "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts " +
   "concurrencyKey fairnessKey startBy endBy " +
-  "attempts position expectedStartAt schedule progress checkpoint accountId user";
+  "attempts position expectedStartAt schedule progress checkpoint traceId accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
 
 const service = sharedService({ hello: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });

@@ -8,6 +8,8 @@ import { HandClock } from "../../support/clocks.ts";
 import { emptyOutlook } from "../../support/no-queue.ts";
 
 const TARGET: RunTarget = {
+  projectId: "p-00000000",
+  appName: "app",
   appNumber: 1,
   versionId: "version",
   // Nothing is ever handed over: the runs stay under way until the test ends them.
