@@ -16,7 +16,7 @@ import { Shares } from "./api/shares.ts";
 import type { Sockets } from "./api/sockets.ts";
 import { attachLogSockets } from "./apps/logs.ts";
 import { healthRoutes } from "./installation/health.ts";
-import { metricsRoutes } from "./installation/metrics.ts";
+import { metricsRoutes } from "./metrics/scrape.ts";
 import { dashboardRoutes, guideRoutes } from "./installation/web-pages.ts";
 import { allOperations } from "./operations.ts";
 import type { ManagementParts } from "./parts.ts";

@@ -80,6 +80,8 @@ export type RunEnd = {
   readonly timing: RunTiming;
   /** Monotonic milliseconds. */
   readonly at: number;
+  /** Of its trace; absent or null if it has none. */
+  readonly traceId?: string | null;
 };
 
 /** The caller that waits for a run. Bytes of chunks must be granted again, or the generator waits. */

@@ -18,6 +18,7 @@ import { Journal, LightRecorder } from "./journal.ts";
 import { Scheduler } from "./schedules/scheduler.ts";
 import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
+import { RunTally } from "./run-tally.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
@@ -63,6 +64,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Deliverer({ ...basics, secrets: signingSecrets, allow: parts.webhookAllow }),
   );
   const onDeliveries = (): void => deliverer.wake();
+  const tally = new RunTally();
   const journal = await life.start(
     "journal",
     () => new Journal(store, log, clock, reserve),
@@ -70,13 +72,13 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   const lightRecorder = await life.start(
     "ends of light runs",
-    () => new LightRecorder(journal),
+    () => new LightRecorder(journal, tally),
     (started) => started.settle(),
   );
   const onReleased: ClaimRecorderParts["onReleased"] = (...released) => dispatcher.released(...released);
   const recorder = await life.begin(
     "ends of runs",
-    () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased }),
+    () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased, tally }),
   );
   // Stopped before the recorders, which wait for it: only when it stops does it give up on storage that does not answer.
   const partWriter = await life.begin("transcripts", () => new PartWriter(store, log, clock, reserve));
@@ -99,7 +101,15 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
       }),
   );
   const cancelFile = (runId: string) => fileRuns.cancel(runId);
-  const canceller = new Canceller({ lookup, store, clock: steadyClock, onDeliveries, target, cancelFile });
+  const canceller = new Canceller({
+    lookup,
+    store,
+    clock: steadyClock,
+    onDeliveries,
+    target,
+    cancelFile,
+    tally,
+  });
   const dispatcher = new Dispatcher({
     ...basics,
     clock: steadyClock,
@@ -136,12 +146,14 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   /** An app was deleted: its queued runs end, and what is stored of it is removed. */
   const endRunsOf = (appNumber: number): void => {
     dispatcher.wake(appNumber);
+    tally.forget(appNumber);
     sweeper.purge(appNumber);
   };
   return {
     nodeId: owner,
     executor,
     journal,
+    tally,
     lightRecorder,
     recorder,
     lookup,

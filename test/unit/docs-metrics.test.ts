@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { type Metric, METRICS } from "../../src/management/installation/metrics.ts";
+import { type Metric, METRICS } from "../../src/management/metrics/table.ts";
 import { verifies } from "../verifies.ts";
 
 const DOCUMENT = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "vitest";
-import { type Metric, METRICS } from "../../../src/management/installation/metrics.ts";
+import { type Metric, METRICS } from "../../../src/management/metrics/table.ts";
 import { type Exposition, parseExposition } from "../../support/exposition.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { type TestService, testService } from "../../support/service.ts";
