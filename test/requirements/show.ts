@@ -55,11 +55,13 @@ export const SHOW = {
   ...section("docs/metrics.md", {
     "metrics.functions":
       "/metrics has response, queue, cold start and execution times, errors and calls in flight by function.",
-    "metrics.hosted": "/metrics has the hosted original's metrics by its names and labels, with the same counts.",
+    "metrics.hosted":
+      "/metrics has the hosted original's metrics by its names and labels, with the same counts.",
     "metrics.zero": "Every series of an app exists from its deploy, at 0.",
     "metrics.bounded": "There are as many series as the document says, whatever callers send.",
     "metrics.queues": "/metrics has the depth of each app's queue by priority.",
-    "metrics.openmetrics": "A scraper that asks for OpenMetrics gets it, with the trace of a run as an exemplar.",
+    "metrics.openmetrics":
+      "A scraper that asks for OpenMetrics gets it, with the trace of a run as an exemplar.",
     "metrics.scrape": "10,000 apps cost a scrape a second of a processor at most, and it comes in pieces.",
     "metrics.prometheus": "A real Prometheus scrapes a real service, and takes every sample.",
   }),

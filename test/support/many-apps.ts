@@ -1,12 +1,20 @@
 import { readAppConfig } from "../../src/config/app-config.ts";
-import { type AppFigures, figuresOf, type Known, type OpenApp } from "../../src/management/metrics/app-figures.ts";
+import {
+  type AppFigures,
+  figuresOf,
+  type Known,
+  type OpenApp,
+} from "../../src/management/metrics/app-figures.ts";
 import { exposition } from "../../src/management/metrics/scrape.ts";
 import type { Form } from "../../src/management/metrics/page.ts";
 import { newFleetCounts } from "../../src/replicas/fleet-events.ts";
 import { RunTally } from "../../src/runs/run-tally.ts";
 
 const { config } = readAppConfig({ host: { cpuCount: 2 } });
-const { config: batching } = readAppConfig({ host: { cpuCount: 2 }, toml: { text: "[batching.run]\n", fileName: "millrace.toml" } });
+const { config: batching } = readAppConfig({
+  host: { cpuCount: 2 },
+  toml: { text: "[batching.run]\n", fileName: "millrace.toml" },
+});
 
 /** Apps that were deployed and never called, as the catalogue has them; a thousand real ones take minutes. */
 export function idleApps(
@@ -41,5 +49,7 @@ export function figures(apps: readonly OpenApp[], tally = new RunTally()) {
 
 /** The pieces of a scrape that has these apps and nothing else. */
 export async function scraped(apps: readonly AppFigures[], form: Form = "openmetrics"): Promise<string[]> {
-  return await Array.fromAsync(exposition(form, apps, 0, () => undefined));
+  const pieces: string[] = [];
+  for await (const piece of exposition(form, apps, 0, () => undefined)) pieces.push(piece);
+  return pieces;
 }

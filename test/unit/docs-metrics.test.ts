@@ -29,13 +29,13 @@ verifies(
 test("names follow Prometheus: units at the end, and _total on what only grows", () => {
   for (const [name, { kind, help }] of Object.entries<Metric>(METRICS)) {
     expect([name, name.endsWith("_total")]).toEqual([name, kind === "counter"]);
-    expect(name).toMatch(/^(?:millrace|process)(?:_[a-z]+)+$/);
+    expect(name).toMatch(/^(?:millrace|cerebrium|process)(?:_[a-z]+)+$/);
     expect(help).toMatch(/^[A-Z].*\.$/);
   }
 });
 
 test("every metric that the document speaks of exists", () => {
-  const named = [...DOCUMENT.matchAll(/`(?:rate\()?((?:millrace|process)_[a-z_]+)/g)].map(
+  const named = [...DOCUMENT.matchAll(/`(?:rate\()?((?:millrace|cerebrium|process)_[a-z_]*[a-z])/g)].map(
     ([, name = ""]) => name,
   );
   expect(named.length).toBeGreaterThan(Object.keys(METRICS).length);

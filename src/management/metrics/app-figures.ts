@@ -88,7 +88,9 @@ function calledFirst(apps: readonly OpenApp[], { byApp }: RunTally): readonly Op
 /** The names that calls may have; before its first start ever, nothing is known of an app. */
 function callable({ version, pool }: LiveApp): string[] {
   if (version.config.customRuntime !== null) return [SERVER_FUNCTION];
-  const names = pool.functions ? [...pool.functions.keys()] : (version.functions ?? []).map(({ name }) => name);
+  const names = pool.functions
+    ? [...pool.functions.keys()]
+    : (version.functions ?? []).map(({ name }) => name);
   return names.filter((name) => name !== SETUP_FUNCTION);
 }
 

@@ -3,7 +3,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { nodeGpus } from "../installation/hardware.ts";
 import type { ManagementParts } from "../parts.ts";
 import { IN_SECONDS, labelText, type Page } from "./page.ts";
-import { type MetricName, METRICS } from "./table.ts";
+import { type Metric, type MetricName, METRICS } from "./table.ts";
 
 type Labels<Name extends MetricName> = Readonly<Record<(typeof METRICS)[Name]["labels"][number], string>>;
 type Sample = { readonly labels: string; readonly value: number };
@@ -20,7 +20,8 @@ export class Samples {
 
   /** A metric without labels always has a sample. */
   write(page: Page, name: MetricName): void {
-    const zero = METRICS[name].labels.length === 0 ? [{ labels: "", value: 0 }] : [];
+    const { kind, labels: of }: Metric = METRICS[name];
+    const zero = of.length === 0 && kind !== "histogram" ? [{ labels: "", value: 0 }] : [];
     for (const { labels, value } of this.byName.get(name) ?? zero) page.sample(labels, value);
   }
 }

@@ -114,7 +114,10 @@ export const METRICS = {
   millrace_event_loop_lag_seconds: gauge(["quantile"], "How late the event loop ran since the last scrape."),
   millrace_disk_bytes: gauge([], "Size of the disk with the data directory."),
   millrace_disk_free_bytes: gauge([], "Free space on it."),
-  millrace_disk_low: gauge([], "Is 1 while less than the reserve is free, and what would fill the disk is refused."),
+  millrace_disk_low: gauge(
+    [],
+    "Is 1 while less than the reserve is free, and what would fill the disk is refused.",
+  ),
   millrace_gpu_up: gauge(OF_GPU, "Is 1 if the GPU works, and 0 while it is out of service."),
   millrace_gpu_memory_bytes: gauge(OF_GPU, "Memory of the GPU."),
   millrace_gpu_memory_used_bytes: gauge(

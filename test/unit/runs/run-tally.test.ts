@@ -19,45 +19,61 @@ function ended(functionName: string, changes: Partial<Run> = {}): Run {
   return { ...makeRun(origin, { ...progress, startedAt: 1_010, responseMs: 60 }), ...changes };
 }
 
-verifies("metrics.functions", "a run's end counts its state, its error and its times, by app and function", () => {
-  const tally = new RunTally();
-  tally.add(ended("run"), TIMING, null);
-  tally.add(ended("run", { state: "failure", errorCode: "app_error" }), { ...TIMING, startMs: 3_000 }, null);
-  tally.add(ended("run", { state: "cancelled", errorCode: "cancelled" }), null, null);
-  const run = tally.byApp.get(7)?.get("run");
-  expect(run?.states).toEqual({ success: 1, failure: 1, cancelled: 1 });
-  expect([...(run?.codes ?? [])]).toEqual([["app_error", 1]]);
-  const spans = [run?.response, run?.queue, run?.coldStart, run?.execution];
-  expect(spans.map((span) => [span?.count, span?.sumMs])).toEqual([
-    [3, 180],
-    [2, 20],
-    [1, 3_000],
-    [2, 80],
-  ]);
-  tally.forget(7);
-  expect(tally.byApp.size).toBe(0);
-});
+verifies(
+  "metrics.functions",
+  "a run's end counts its state, its error and its times, by app and function",
+  () => {
+    const tally = new RunTally();
+    tally.add(ended("run"), TIMING, null);
+    tally.add(
+      ended("run", { state: "failure", errorCode: "app_error" }),
+      { ...TIMING, startMs: 3_000 },
+      null,
+    );
+    tally.add(ended("run", { state: "cancelled", errorCode: "cancelled" }), null, null);
+    const run = tally.byApp.get(7)?.get("run");
+    expect(run?.states).toEqual({ success: 1, failure: 1, cancelled: 1 });
+    expect([...(run?.codes ?? [])]).toEqual([["app_error", 1]]);
+    const spans = [run?.response, run?.queue, run?.coldStart, run?.execution];
+    expect(spans.map((span) => [span?.count, span?.sumMs])).toEqual([
+      [3, 180],
+      [2, 20],
+      [1, 3_000],
+      [2, 80],
+    ]);
+    tally.forget(7);
+    expect(tally.byApp.size).toBe(0);
+  },
+);
 
-verifies("metrics.bounded", "names that callers make up are counted together, and so are paths of a server", () => {
-  const tally = new RunTally();
-  for (let i = 0; i < 5_000; i++) {
-    tally.add(ended(`made_up_${i}`, { state: "failure", errorCode: "queue_full", startedAt: null }), null, null);
-    tally.add(ended(`no_such_${i}`, { state: "failure", errorCode: "function_not_found" }), TIMING, null);
-  }
-  tally.add(ended("/one"), TIMING, null);
-  tally.add(ended("/two", { state: "failure", statusCode: 404 }), TIMING, null);
-  tally.add(ended("/two", { state: "failure", statusCode: 502 }), TIMING, null);
-  const functions = tally.byApp.get(7);
-  expect([...(functions?.keys() ?? [])]).toEqual([OTHER_FUNCTION, SERVER_FUNCTION]);
-  expect(functions?.get(OTHER_FUNCTION)?.states.failure).toBe(10_000);
-  expect([...(functions?.get(SERVER_FUNCTION)?.codes ?? [])]).toEqual([
-    ["http_4xx", 1],
-    ["http_5xx", 1],
-  ]);
-  // Even an app that has more functions than it may.
-  for (let i = 0; i < 2_000; i++) tally.add(ended(`real_${i}`), TIMING, null);
-  expect(functions?.size).toBe(1_000);
-});
+verifies(
+  "metrics.bounded",
+  "names that callers make up are counted together, and so are paths of a server",
+  () => {
+    const tally = new RunTally();
+    for (let i = 0; i < 5_000; i++) {
+      tally.add(
+        ended(`made_up_${i}`, { state: "failure", errorCode: "queue_full", startedAt: null }),
+        null,
+        null,
+      );
+      tally.add(ended(`no_such_${i}`, { state: "failure", errorCode: "function_not_found" }), TIMING, null);
+    }
+    tally.add(ended("/one"), TIMING, null);
+    tally.add(ended("/two", { state: "failure", statusCode: 404 }), TIMING, null);
+    tally.add(ended("/two", { state: "failure", statusCode: 502 }), TIMING, null);
+    const functions = tally.byApp.get(7);
+    expect([...(functions?.keys() ?? [])]).toEqual([OTHER_FUNCTION, SERVER_FUNCTION]);
+    expect(functions?.get(OTHER_FUNCTION)?.states.failure).toBe(10_000);
+    expect([...(functions?.get(SERVER_FUNCTION)?.codes ?? [])]).toEqual([
+      ["http_4xx", 1],
+      ["http_5xx", 1],
+    ]);
+    // Even an app that has more functions than it may.
+    for (let i = 0; i < 2_000; i++) tally.add(ended(`real_${i}`), TIMING, null);
+    expect(functions?.size).toBe(1_000);
+  },
+);
 
 test("a delay that the caller asked for is no waiting time", () => {
   const tally = new RunTally();
