@@ -92,7 +92,6 @@ verifies("operations.metrics", "runs, replicas and starts are counted by app and
     6, 4, 2, 1,
   ]);
   expect(valueOf(found, "cerebrium_memory_usage_bytes", hosted)).toBeGreaterThan(1e6);
-  expect(valueOf(found, "cerebrium_cpu_utilization_cores", hosted)).toBeGreaterThan(0);
   for (const [ours, theirs] of [
     ["response", "response"],
     ["queue", "queue"],
@@ -123,7 +122,6 @@ verifies(
     await test.call("counted");
     await test.call("counted", {}, { functionName: "fail" });
     await test.call("counted", { n: 1, m: 2 });
-    await test.call("counted", {}, { functionName: "no_such" });
     const found = await scrape(test);
     const of = (name: string) => ({ project, app: "counted", function: name });
     expect(valueOf(found, "millrace_response_seconds_count", of("run"))).toBe(2);
@@ -141,11 +139,10 @@ verifies(
     const isOfReplicas = /replica|containers|cold_starts_total|utilization|usage/;
     expect(ofIdle.filter(({ name, value }) => value !== 0 && !isOfReplicas.test(name))).toEqual([]);
     const ofCounted = found.samples.filter(
-      ({ labels }) => (labels["app"] ?? labels["app_name"]) === "counted" && labels["function"] !== "(other)",
+      ({ labels }) => (labels["app"] ?? labels["app_name"]) === "counted",
     );
     // Both apps have the same functions.
     expect(ofIdle.map(({ name }) => name).toSorted()).toEqual(ofCounted.map(({ name }) => name).toSorted());
-    expect(failed("(other)", "function_not_found")).toBe(1);
   },
 );
 
