@@ -54,6 +54,7 @@ import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/signing-secrets.ts";
 import { startRuns } from "./runs/start-runs.ts";
+import { startTracer } from "./runs/traces/tracer.ts";
 import type { AppHolder } from "./store/nodes/app-owners.ts";
 import { copyDatabase, inspectionOf } from "./store/upkeep/whole-database.ts";
 import { explainStart } from "./store/upkeep/start-failure.ts";
@@ -230,10 +231,12 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
   );
   const { catalog } = apps;
   const webhookAllow = new AddressRanges(settings.webhookAllow);
+  const tracer = await startTracer({ settings: settings.traces, nodeId: ownership.owner, clock, log }, life);
   const runs = await startRuns(
     {
       ...settings,
       ...common,
+      tracer,
       payloadBlobs,
       ownership,
       owners,

@@ -35,6 +35,7 @@ import { START } from "./requirements/start.ts";
 import { STORAGE } from "./requirements/storage.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
+import { TRACES } from "./requirements/traces.ts";
 import { WALLS } from "./requirements/walls.ts";
 import { WIRE } from "./requirements/wire.ts";
 
@@ -78,6 +79,7 @@ export const TABLES = [
   STORAGE,
   GPUS,
   GPU_MACHINE,
+  TRACES,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -121,6 +123,7 @@ export const REQUIREMENTS = {
   ...STORAGE,
   ...GPUS,
   ...GPU_MACHINE,
+  ...TRACES,
 };
 
 /** The id of a promise that exists. */

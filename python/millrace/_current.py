@@ -27,8 +27,26 @@ class CurrentRun:
     @property
     def deadline(self) -> float | None:
         """The Unix time at which the service gives up on the run; None if it never does."""
-        _, (_, limit_ms, began_at, _, _) = _current()
+        _, (_, limit_ms, began_at, *_) = _current()
         return began_at + limit_ms / 1000 if limit_ms else None
+
+    @property
+    def traceparent(self) -> str | None:
+        """The W3C trace context that the run belongs to, for requests to other services; None if it has no trace."""
+        return self._trace()[0]
+
+    @property
+    def tracestate(self) -> str | None:
+        """What others have added to the trace, to be passed on with `traceparent`; None if there is nothing."""
+        return self._trace()[1]
+
+    def _trace(self) -> tuple[str | None, str | None]:
+        traced = _current()[1][5]
+        if traced is None:
+            return None, None
+        from millrace_worker.traces import headers_of
+
+        return headers_of(traced)
 
     @property
     def checkpoint(self) -> Any:
@@ -87,7 +105,7 @@ def progress(fraction: float | None, message: str | None = None) -> None:
 _NO_SERVICE = "a Millrace service does not run this code"
 
 
-def _current() -> tuple[str, tuple[int, int, float, int, bytes | None]]:
+def _current() -> tuple[str, tuple[int, int, float, int, bytes | None, bytes | None]]:
     try:
         from millrace_worker.current import current
     except ImportError:

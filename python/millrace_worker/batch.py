@@ -16,6 +16,7 @@ from .call import Replica, fit, raised_frame, result_frame, since
 from .chunks import INITIAL_CREDIT_BYTES, Chunks
 from .current import RunId, of_call, of_several
 from .logs import CURRENT_RUN
+from .traces import attach, do_nothing
 
 Key = TypeVar("Key")
 
@@ -61,12 +62,14 @@ class MemberStream:
 class Member:
     """One of the calls."""
 
-    __slots__ = ("call_id", "given", "run", "until", "arguments", "stream", "is_cancelled", "is_over")
+    __slots__ = ("call_id", "given", "run", "traced", "until", "arguments", "stream", "is_cancelled", "is_over")
 
-    def __init__(self, call_id: int, given: frames.Given, now: float) -> None:
+    def __init__(self, call_id: int, given: frames.Given, now: float, traced: bytes | None) -> None:
         self.call_id = call_id
         self.given = given
-        self.run = of_call(given.run_id, given.attempt, given.limit_ms)
+        self.run = of_call(given.run_id, given.attempt, given.limit_ms, traced=traced)
+        #: The payload of its TRACE.
+        self.traced = traced
         #: When the service gives up on it.
         self.until = now + given.limit_ms / 1000 if given.limit_ms else float("inf")
         self.arguments: dict[str, Any] = {}
@@ -103,6 +106,11 @@ class Execution(Generic[Key]):
         """Whose the lines are that it prints."""
         return self.run_of(self.members[0])
 
+    def enter_trace(self) -> Callable[[], None]:
+        """Makes the trace of its first call that has one the current one; returns what ends that."""
+        traced = next((member.traced for member in self.members if member.traced), None)
+        return attach(traced) if traced else do_nothing
+
     def run_of(self, member: Member) -> RunId:
         """The run of one of its calls, which is known as such to the function if it is the only one."""
         return of_several(member.given.run_id) if len(self.members) > 1 else member.run
@@ -126,7 +134,10 @@ class Batch(Generic[Key]):
         name, calls = frames.split_batch(payload)
         self.replica = replica
         self.name = name
-        self.members = [Member(first_id + index, given, now) for index, given in enumerate(calls)]
+        pop_trace = replica.traced.pop
+        self.members = [
+            Member(first_id + index, given, now, pop_trace(first_id + index, None)) for index, given in enumerate(calls)
+        ]
         self.call_ids = range(first_id, first_id + len(calls))
         self.lock = Lock()
         #: Called under the lock when a call was cancelled or may send more.

@@ -23,6 +23,7 @@ from .encode import NotJson, TooLarge
 from .frames import MESSAGE_CHARS, NAME_CHARS, RETRY_AFTER_SECONDS, TRACEBACK_CHARS, TYPES
 from .logs import CURRENT_RUN, finish_lines, shorten
 from .signs import NoRetry
+from .traces import attach
 
 Key = TypeVar("Key")
 
@@ -62,8 +63,9 @@ class Replica:
         #: Takes a frame (call id, type, payload) if its call is a stepper's; None if the app has no steppers.
         self.take_stepped: Callable[[int, int, bytes], bool] | None = None
         self._withdrawn: set[int] = set()
-        #: The RESUME of calls that have not begun.
+        #: The RESUME and the TRACE of calls that have not begun.
         self.resumed: dict[int, bytes] = {}
+        self.traced: dict[int, bytes] = {}
 
     def begin(self, call_id: int) -> bool:
         """Begins a call, unless it was withdrawn; afterwards it cannot be."""
@@ -71,6 +73,7 @@ class Replica:
             if call_id in self._withdrawn:
                 self._withdrawn.discard(call_id)
                 self.resumed.pop(call_id, None)
+                self.traced.pop(call_id, None)
                 return False
             self._behind.discard(call_id)
             if call_id > self._begun:
@@ -135,12 +138,13 @@ def run_here(
     """Runs a call on this thread; returns its last frame. A cancel may raise RunCancelled only between `enter` and
     `leave`, which know the call by `key`.
     """
-    entry, arguments, run_id, fault = prepare(
-        replica.app.entries, payload, call_id, replica.resumed.pop(call_id, None) if replica.resumed else None
-    )
+    resumed = replica.resumed.pop(call_id, None) if replica.resumed else None
+    traced = replica.traced.pop(call_id, None) if replica.traced else None
+    entry, arguments, run_id, fault = prepare(replica.app.entries, payload, call_id, resumed, traced)
     if entry is None:
         return frames.pack(frames.FAILED, call_id, fault)
     CURRENT_RUN.set(run_id)
+    detach = attach(traced) if traced else None
     started = perf_counter()
     try:
         try:
@@ -159,6 +163,8 @@ def run_here(
     except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is its outcome
         return raised_frame(call_id, error, since(started))
     finally:
+        if detach:
+            detach()
         CURRENT_RUN.set("")
         run_id.is_over = True
         if NOTED:
@@ -217,11 +223,15 @@ def since(started: float) -> float:
 
 
 def prepare(
-    entries: dict[str, Entry], payload: bytes, call_id: int = 0, resumed: bytes | None = None
+    entries: dict[str, Entry],
+    payload: bytes,
+    call_id: int = 0,
+    resumed: bytes | None = None,
+    traced: bytes | None = None,
 ) -> tuple[Entry | None, dict[str, Any], RunId, bytes]:
     """The function, its arguments and the run's id; or None for the function, and the payload of a FAILED frame."""
     name, (plain_id, attempt, limit_ms, body) = frames.split_call(payload)
-    run_id = of_call(plain_id, attempt, limit_ms, call_id, resumed)
+    run_id = of_call(plain_id, attempt, limit_ms, call_id, resumed, traced)
     entry = entries.get(name)
     if entry is None:
         return None, {}, run_id, b'{"kind":"no_function"}'

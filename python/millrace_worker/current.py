@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from typing import Optional
 
     #: A call's attempt, its limit in milliseconds (0: none), and the Unix time from which that counts; its id on the
-    #: wire, 0 if it came in a batch; the payload of its RESUME.
-    Begun = tuple[int, int, float, int, Optional[bytes]]
+    #: wire, 0 if it came in a batch; the payloads of its RESUME and its TRACE.
+    Begun = tuple[int, int, float, int, Optional[bytes], Optional[bytes]]
 
 
 class RunCancelled(BaseException):
@@ -29,10 +29,17 @@ class RunId(str):
     begun: Begun | None
 
 
-def of_call(run_id: str, attempt: int, limit_ms: int, call_id: int = 0, resumed: bytes | None = None) -> RunId:
+def of_call(
+    run_id: str,
+    attempt: int,
+    limit_ms: int,
+    call_id: int = 0,
+    resumed: bytes | None = None,
+    traced: bytes | None = None,
+) -> RunId:
     """The run of a call that begins now."""
     named = RunId(run_id)
-    named.begun = (attempt, limit_ms, time(), call_id, resumed)
+    named.begun = (attempt, limit_ms, time(), call_id, resumed, traced)
     return named
 
 

@@ -17,6 +17,7 @@ HEAD_BYTES = HEAD.size
 CALL = 1  # u8 length of the function's name, u8 attempt, u32 limit, 36 bytes run id, the name, the arguments as JSON
 BATCH = 10  # u8 length of the name, u16 calls, the name; of each call: attempt, limit, run id, u32 length, arguments
 RESUME = 11  # before a CALL: u64 stored chunks, u64 chunks stored with the checkpoint, the checkpoint as JSON
+TRACE = 14  # before a CALL or BATCH, for one of its calls: 55 bytes `traceparent`, `tracestate`
 # The wire, from the replica.
 HELLO = 2  # JSON: Python's version, pid, functions, milliseconds of setup()
 INIT_FAILED = 3  # JSON: message, traceback

@@ -20,6 +20,7 @@ from .chunks import INITIAL_CREDIT_BYTES, Chunks, Flow
 from .encode import NotJson, make_encoder
 from .logs import CURRENT_RUN, finish_lines
 from .threaded import Threads
+from .traces import attach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Looped:
             for call_id, kind, payload in received:
                 if kind == frames.RESUME:
                     self._replica.resumed[call_id] = payload
+                elif kind == frames.TRACE:
+                    self._replica.traced[call_id] = payload
                 elif not (take_stepped and take_stepped(call_id, kind, payload)):
                     self._pending.append((call_id, kind, payload))
         self._begin_more()
@@ -166,6 +169,7 @@ class Looped:
         self._replica.send(frame)
         del self._tasks[call_id]
         self._replica.resumed.pop(call_id, None)  # Of a task that never took its first step.
+        self._replica.traced.pop(call_id, None)
         self._cancelled.discard(call_id)
         self._credits.pop(call_id, None)
         self._call_ended()
@@ -176,10 +180,13 @@ class Looped:
 
     async def _call(self, call_id: int, payload: bytes) -> bytes:
         resumed = self._replica.resumed.pop(call_id, None)
-        entry, arguments, run_id, fault = prepare(self._replica.app.entries, payload, call_id, resumed)
+        traced = self._replica.traced.pop(call_id, None)
+        entry, arguments, run_id, fault = prepare(self._replica.app.entries, payload, call_id, resumed, traced)
         if entry is None:
             return frames.pack(frames.FAILED, call_id, fault)
         CURRENT_RUN.set(run_id)
+        if traced:
+            attach(traced)  # In the context of this task alone.
         started = perf_counter()
         try:
             value = entry.call(arguments)

@@ -68,6 +68,7 @@ class LoopedBatch:
         error: BaseException | None = None
         has_streamed = False
         CURRENT_RUN.set(execution.run_id)
+        execution.enter_trace()  # In the context of this task alone.
         try:
             value = batch.entry.call(batch.lists(execution))
             if not hasattr(value, "__anext__"):

@@ -56,6 +56,8 @@ class Serial:
                     self._run_batch(call_id, payload)
                 elif kind == frames.RESUME:
                     replica.resumed[call_id] = payload
+                elif kind == frames.TRACE:
+                    replica.traced[call_id] = payload
                 elif replica.begin(call_id):
                     replica.send(run_here(replica, call_id, payload, self._encode, call_id, *act))
 

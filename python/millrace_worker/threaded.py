@@ -176,6 +176,9 @@ def threaded(replica: Replica) -> Callable[[], None]:
                 if kind == frames.RESUME:
                     replica.resumed[call_id] = payload
                     continue
+                if kind == frames.TRACE:
+                    replica.traced[call_id] = payload
+                    continue
                 if take_stepped and take_stepped(call_id, kind, payload):
                     continue
                 if kind == frames.BATCH:

@@ -30,6 +30,7 @@ def run_together(
         error: BaseException | None = None
         is_stream = False
         CURRENT_RUN.set(execution.run_id)
+        leave_trace = execution.enter_trace()
         try:
             try:
                 enter(key)
@@ -41,6 +42,7 @@ def run_together(
                 stream_together(batch, execution, value, enter, leave)
         except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises is its outcome
             error = raised
+        leave_trace()
         finish_lines(execution.run_id)
         if error is not None:
             batch.raised(execution, error)

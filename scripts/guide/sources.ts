@@ -43,6 +43,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/accounts.md",
     "docs/management.md",
     "docs/metrics.md",
+    "docs/telemetry.md",
     "docs/guarantees.md",
     "docs/benchmarks.md",
     "SECURITY.md",

@@ -55,6 +55,8 @@ export type RunRecord = {
   readonly maxAttempts?: number;
   readonly startBy?: string;
   readonly endBy?: string;
+  /** Of a run that belongs to a trace: its id. */
+  readonly traceId?: string;
   /** Of a run that was tried again: all attempts, the first one first. */
   readonly attempts?: readonly RunAttempt[];
   /** Of a run that has reported its progress: what it said last. */

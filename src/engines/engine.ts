@@ -170,8 +170,24 @@ export type Usage = {
   readonly residentBytes: number;
 };
 
+/** When a start got so far, by the monotonic clock; 0 for what it has not reached, or does not go through. */
+export type StartTimes = {
+  /** Its pod or actor has a machine. */
+  scheduledAt: number;
+  /** That machine has its image. */
+  pulledAt: number;
+  /** `main.py` was imported. */
+  importedAt: number;
+};
+
+export function noStartTimes(): StartTimes {
+  return { scheduledAt: 0, pulledAt: 0, importedAt: 0 };
+}
+
 type StartedHere = {
   readonly exited: Promise<Exit>;
+  /** Absent where nothing is known of it. */
+  times?(): StartTimes;
   /** Ends it and everything that it started, at once. */
   kill(): void;
   /** Resolves when its pod or machine is about to end; absent where that is not announced. */

@@ -1,7 +1,7 @@
 import type { Claim, GpuBroker, Tenant } from "../host/gpus/broker.ts";
 import { canServe, onNoNode } from "../host/gpus/reasons.ts";
 import type { Gpu, GpuGrant, GpuKind, GpuWish, MachineGpus } from "../model/gpu.ts";
-import { ended, lackOfGpu, STOPPED } from "./engine.ts";
+import { ended, lackOfGpu, noStartTimes, STOPPED } from "./engine.ts";
 import type { Engine, Exit, GpuHandling, ReplicaGpus, Seat, SeatOwner, Tenancy } from "./engine.ts";
 import type { ServerOwner, Started, StartedServer, Workload } from "./engine.ts";
 
@@ -281,6 +281,7 @@ function startedOf(start: Granted<Started>): Started {
       return start.begun()?.confine?.(pid) ?? null;
     },
     judge: (exit) => start.explain(start.begun()?.judge?.(exit) ?? exit),
+    times: () => start.begun()?.times?.() ?? noStartTimes(),
   };
 }
 

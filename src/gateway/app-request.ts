@@ -3,10 +3,12 @@ import type { RememberedToken } from "../identity/tokens.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
-import type { RequestHead } from "./request-head.ts";
+import { type RequestHead, tracestateOf } from "./request-head.ts";
 import type { AppRoute, CallRoute, RunQuery } from "./route.ts";
 import { appDocument } from "../model/app-document.ts";
 import { AppError } from "../model/errors.ts";
+import type { RunTrace } from "../model/trace.ts";
+import type { Tracer } from "../runs/traces/tracer.ts";
 
 /** A request to an address of an app. */
 export type AppRequest<Route extends AppRoute = AppRoute> = {
@@ -33,6 +35,17 @@ export type AppParts = {
   /** Null: links are made from the request's Host. */
   readonly publicApiUrl: string | null;
 };
+
+/** The trace that a call belongs to, if any. `hasToken`: the caller has shown a valid one. */
+export function beginTrace(
+  tracer: Pick<Tracer, "begin">,
+  { exchange, head }: Pick<AppRequest, "exchange" | "head">,
+  hasToken: boolean,
+): RunTrace | null {
+  const { traceparent } = head;
+  const tracestate = traceparent === null ? null : tracestateOf(exchange.request);
+  return tracer.begin(traceparent, tracestate, hasToken);
+}
 
 /** The part of an exchange that determines the app's address. */
 type Place = { readonly isOnAppHost: boolean; readonly head: Pick<RequestHead, "host"> | null };

@@ -18,6 +18,8 @@ export class RequestHead {
   lastEventId: string | null = null;
   idempotencyKey: string | null = null;
   webhookSecret: string | null = null;
+  /** All values, joined. `tracestate` is read only where there is one: other headers have its length. */
+  traceparent: string | null = null;
   /**
    * `X-Fal-Queue-Priority`, `X-Fal-Request-Timeout` and `Cancel-After`, as other services name what a run asks of the queue.
    * All values, joined: only an async call is refused for two of them.
@@ -58,6 +60,9 @@ export function readHead(request: IncomingMessage): RequestHead {
         else if (name.toLowerCase() === "expect") head.isHeldBack = httpVersion === "1.1";
         else if (name.toLowerCase() === "accept") head.accept = joined(head.accept, value);
         else if (name.toLowerCase() === "prefer") head.prefer = joined(head.prefer, value);
+        break;
+      case 11:
+        if (name.toLowerCase() === "traceparent") head.traceparent = joined(head.traceparent, value);
         break;
       case 12:
         if (name.toLowerCase() === "content-type") head.contentType = once(head.contentType, value, name);
@@ -108,6 +113,14 @@ export function readHead(request: IncomingMessage): RequestHead {
   if (head.host === null ? httpVersion === "1.1" : !isHost(head.host))
     throw badRequest("The Host header must name a host.");
   return head;
+}
+
+/** All values of the `tracestate` header, joined. */
+export function tracestateOf({ rawHeaders }: IncomingMessage): string | null {
+  let all: string | null = null;
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]?.toLowerCase() === "tracestate") all = joined(all, rawHeaders[i + 1] ?? "");
+  return all;
 }
 
 function once(before: string | null, value: string, name: string): string {

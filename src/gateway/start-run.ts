@@ -14,8 +14,9 @@ import type { RunRequest, Webhook } from "../runs/live-run.ts";
 import type { RunLookup } from "../runs/lookup.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
+import type { Tracer } from "../runs/traces/tracer.ts";
 import { parseWebhookUrl } from "../runs/webhooks/target.ts";
-import { answerAccepted, type AppParts, type CheckedCall } from "./app-request.ts";
+import { answerAccepted, type AppParts, beginTrace, type CheckedCall } from "./app-request.ts";
 import type { BodyRoom } from "./body.ts";
 import { preferredWait, type RequestHead } from "./request-head.ts";
 import { queryWithout } from "./route.ts";
@@ -39,6 +40,7 @@ export type StarterParts = AppParts &
     /** Runs are due, and late, by a clock that cannot be set. */
     readonly steadyClock: Clock;
     readonly bodyRoom: BodyRoom;
+    readonly tracer: Tracer;
   };
 
 const MAX_KEY_CHARS = 255;
@@ -61,7 +63,9 @@ export class RunStarter {
     const { functionName, isBare } = route;
     const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);
     const caller = token && token.principal.caller;
-    const run: RunRequest = { id, target: live.target, functionName, body, isBare, ip, caller, webhook };
+    const trace = beginTrace(this.#parts.tracer, call, token !== null);
+    const { target } = live;
+    const run: RunRequest = { id, target, functionName, body, isBare, ip, caller, webhook, trace };
     const key =
       head.idempotencyKey !== null && token ? keyMark(head.idempotencyKey, token, call, body) : null;
     if (query.isAsync) {
@@ -99,11 +103,13 @@ export class RunStarter {
     names: readonly string[],
     key: RunKeyMark | null,
   ): Promise<void> {
-    const { submitter } = this.#parts;
+    const { submitter, tracer, clock } = this.#parts;
+    const startMs = clock.now();
     await this.#checkArguments(call, names);
     if (!key) await submitter.submit(run);
     else if (await this.#replay(call, await submitter.submitKeyed(run, key))) return;
     this.#accepted(call, run.id);
+    if (run.trace) tracer.accepted(run, startMs);
   }
 
   async #executeKeyed(call: CheckedCall, run: RunRequest, key: RunKeyMark): Promise<void> {

@@ -17,6 +17,7 @@ import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { ExecutableCheck } from "../kit/files.ts";
 import type { SpanCounts } from "../kit/histograms.ts";
+import type { Tracer } from "../runs/traces/tracer.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { LiveStatus } from "../model/app.ts";
 import type { GpuEviction, HeldGpu } from "../model/gpu.ts";
@@ -98,6 +99,8 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   /** The runs that have ended here. */
   readonly tally: RunTally;
   readonly deliverer: { readonly attempts: Readonly<Record<DeliveryState, number>> };
+  /** What became of spans; null counts if none are recorded. */
+  readonly tracer: Pick<Tracer, "counts">;
   /** How long remote seats took to reach each phase of their start. */
   readonly seatStarts: ReadonlyMap<string, SpanCounts>;
 };

@@ -1,4 +1,5 @@
 import type { PayloadBlob } from "./run.ts";
+import type { RunTrace } from "./trace.ts";
 
 export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
@@ -21,6 +22,8 @@ export type Delivery = {
   readonly nextAt: number | null;
   readonly createdAt: number;
   readonly updatedAt: number;
+  /** Of the run; null if it belongs to none. */
+  readonly trace: RunTrace | null;
 };
 
 /** A delivery without an attempt yet; `nextAt` says when the first is due. */

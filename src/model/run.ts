@@ -1,5 +1,6 @@
 import type { RunSchedule } from "./schedule.ts";
 import type { Terms } from "./terms.ts";
+import type { RunTrace } from "./trace.ts";
 
 export const RUN_STATES = ["queued", "running", "success", "failure", "cancelled"] as const;
 export type RunState = (typeof RUN_STATES)[number];
@@ -96,6 +97,8 @@ export type Run = {
   readonly batchReason: BatchReason | null;
   /** What its caller asked of the queue; null: nothing. */
   readonly terms: Terms | null;
+  /** Null if it belongs to none. */
+  readonly trace: RunTrace | null;
 };
 
 /** An attempt after which the run was tried again. */
@@ -149,6 +152,7 @@ type RunOrigin = {
   readonly caller: RunCaller | null;
   readonly webhook: { readonly endpoint: string } | null;
   readonly terms?: Terms | null;
+  readonly trace?: RunTrace | null;
 };
 
 export const NOT_BEGUN = {
@@ -213,6 +217,7 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     batchSize: progress.batchSize,
     batchReason: progress.batchReason,
     terms: origin.terms ?? null,
+    trace: origin.trace ?? null,
   };
 }
 

@@ -1,10 +1,12 @@
 import type { Socket } from "node:net";
+import type { StartTimes } from "../engines/engine.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { type CheckpointAnswer, INITIAL_CREDIT_BYTES, type Resume } from "./frames.ts";
 import type { Batch } from "./slots/batch.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
 import type { CallPhase } from "./wire-order.ts";
 import type { HttpRequest } from "../model/http-request.ts";
+import type { CallTrace } from "../model/trace.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";
 
 /** One yield of a generator: text as it is, or any other value as JSON. */
@@ -44,6 +46,8 @@ export const GRANT_BYTES = INITIAL_CREDIT_BYTES / 4;
 export type CallHolder = {
   readonly id: string;
   readonly readyAt: number;
+  /** How its start went. */
+  startTimes?(): StartTimes & { readonly begunAt: number };
   /** Lets a generator send that many more bytes. */
   grant(call: Call, bytes: number): void;
 };
@@ -94,6 +98,8 @@ export class Call implements SlotCall {
   resume: Resume | null = null;
   /** Which attempt of its run this is. */
   attempt = 1;
+  /** Null if its run belongs to no trace. */
+  trace: CallTrace | null = null;
   limitMs = 0;
   group: object | null = null;
   size = 1;

@@ -1,4 +1,5 @@
 import { GrowingBytes, writeAscii } from "../kit/bytes.ts";
+import type { TraceHeaders } from "../model/trace.ts";
 
 /**
  * Frames of the wire and of the control connection: payload length, call id (both u32, little endian), type
@@ -18,6 +19,7 @@ export const FRAME = {
   RESUME: 11,
   CHECKPOINT: 12,
   PROGRESS: 13,
+  TRACE: 14,
   CANCEL: 32,
   WITHDRAW: 33,
   CREDIT: 34,
@@ -74,6 +76,26 @@ export function packResume(callId: number, { value, checkpointSent, sent }: Resu
   return frame;
 }
 
+/** The frame before a batch in which that call belongs to a trace. */
+export function packTrace(callId: number, trace: TraceHeaders): Buffer {
+  const frame = Buffer.allocUnsafe(traceBytes(trace));
+  writeTrace(callId, trace, frame, 0);
+  return frame;
+}
+
+function traceBytes({ traceparent, tracestate }: TraceHeaders): number {
+  return HEAD_BYTES + traceparent.length + (tracestate ?? "").length;
+}
+
+/** Returns where the frame ends. */
+function writeTrace(callId: number, trace: TraceHeaders, frames: Buffer, at: number): number {
+  const { traceparent, tracestate } = trace;
+  const end = at + traceBytes(trace);
+  writeFrameHead(frames, at, end - at - HEAD_BYTES, callId, FRAME.TRACE);
+  frames.write(traceparent + (tracestate ?? ""), at + HEAD_BYTES, "latin1");
+  return end;
+}
+
 /** A call as a frame carries it. */
 export type PackedCall = {
   readonly wireId: number;
@@ -84,11 +106,17 @@ export type PackedCall = {
   readonly limitMs: number;
   /** The arguments' bytes, sent unchanged. */
   readonly body: Buffer;
+  /** Told in a frame before it; null for none, and in a batch. */
+  readonly trace?: TraceHeaders | null;
 };
 
 /** The frames of many calls in as few buffers as possible; only large bodies stay in their own. */
 export function packCalls(calls: readonly PackedCall[]): Buffer[] {
-  return pack(calls, 0, callBytes, writeCall);
+  return pack(calls, 0, framesBytes, writeCall);
+}
+
+function framesBytes(call: PackedCall): number {
+  return callBytes(call) + (call.trace ? traceBytes(call.trace) : 0);
 }
 
 /** One frame for calls of one function, whose ids are consecutive, in as few buffers as possible. */
@@ -153,9 +181,10 @@ function callBytes({ functionName }: PackedCall): number {
   return HEAD_BYTES + 1 + ATTEMPT_BYTES + RUN_ID_BYTES + functionName.length;
 }
 
-/** Writes a call's frame up to its body; returns where the body begins. */
-function writeCall(call: PackedCall, frames: Buffer, at: number): number {
-  const { wireId, functionName, body } = call;
+/** Writes a call's frames up to its body; returns where the body begins. */
+function writeCall(call: PackedCall, frames: Buffer, start: number): number {
+  const { wireId, functionName, body, trace } = call;
+  const at = trace ? writeTrace(wireId, trace, frames, start) : start;
   const end = at + callBytes(call);
   writeFrameHead(frames, at, end - at - HEAD_BYTES + body.length, wireId, FRAME.CALL);
   frames[at + HEAD_BYTES] = functionName.length;

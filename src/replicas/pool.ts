@@ -39,6 +39,8 @@ type HiddenPayloads = { readonly input: boolean; readonly result: boolean };
 
 /** Where a run goes: to the replicas of a version. */
 export type RunTarget = {
+  readonly projectId: string;
+  readonly appName: string;
   readonly appNumber: number;
   readonly versionId: string;
   readonly slots: Pick<Slots<Call>, "submit" | "abandon" | "backlogRoom">;

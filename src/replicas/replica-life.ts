@@ -1,4 +1,5 @@
-import type { Exit, InitFailure, Started, StartedServer } from "../engines/engine.ts";
+import { type Exit, type InitFailure, noStartTimes } from "../engines/engine.ts";
+import type { Started, StartedServer, StartTimes } from "../engines/engine.ts";
 import type { Moves } from "../engines/protocol.ts";
 import type { Clock, Timer } from "../kit/clock.ts";
 import { type Call, CallTable } from "./call.ts";
@@ -22,6 +23,8 @@ type LifeEvents = { onEnding(): void; onGranted(): void; onError(error: unknown)
 export abstract class ReplicaLife<Process extends Started | StartedServer> {
   readonly id: string;
   readonly startedAt: number;
+  /** The same by the monotonic clock. */
+  readonly #begunAt: number;
   /** The calls it holds by wire id, oldest first. */
   readonly calls = new CallTable();
   readyAt = 0;
@@ -46,12 +49,17 @@ export abstract class ReplicaLife<Process extends Started | StartedServer> {
   protected constructor(id: string, clock: Clock, events: LifeEvents) {
     this.id = id;
     this.startedAt = clock.now();
+    this.#begunAt = clock.monotonic();
     this.clock = clock;
     this.#events = events;
   }
 
   get state(): ReplicaState {
     return this.#state;
+  }
+
+  startTimes(): StartTimes & { readonly begunAt: number } {
+    return { ...(this.process?.times?.() ?? noStartTimes()), begunAt: this.#begunAt };
   }
 
   obstacle(): string | null {

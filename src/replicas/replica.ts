@@ -7,13 +7,21 @@ import type { Exit, Started, Usage } from "../engines/engine.ts";
 import { Control } from "./control.ts";
 import type { FleetReplica, ReplicaEvents, ReplicaSource } from "./fleet-events.ts";
 import { LAST_WORDS_MS, ReplicaLife } from "./replica-life.ts";
-import { type CheckpointAnswer, packBatch, packCalls, type PackedCall, packResume } from "./frames.ts";
+import {
+  type CheckpointAnswer,
+  packBatch,
+  packCalls,
+  type PackedCall,
+  packResume,
+  packTrace,
+} from "./frames.ts";
 import type { ConnectionKind, Home } from "../engines/home.ts";
 import { LogSockets } from "../engines/log-lines.ts";
 import { Heartbeat } from "../engines/heartbeat.ts";
 import { WireInbox } from "./wire-inbox.ts";
 import { BadFrame, type PayloadLimits } from "../engines/protocol.ts";
 import type { AppConfig } from "../model/app-config.ts";
+import type { CallTrace } from "../model/trace.ts";
 import type { Seats } from "./seats.ts";
 
 const WORN_AT = 2 ** 32 - 2 ** 20;
@@ -135,7 +143,9 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       wire.write(packResume(call.wireId, call.resume));
     }
     const { wireId, runId, functionName, attempt, limitMs, body } = call;
-    const waiting = this.#outgoing.push({ wireId, runId, functionName, attempt, limitMs, body });
+    // A stepper's code runs for many calls at a time.
+    const trace = call.isStepped ? null : call.trace;
+    const waiting = this.#outgoing.push({ wireId, runId, functionName, attempt, limitMs, body, trace });
     if (waiting === 1) setImmediate(() => this.#flush(wire));
   }
 
@@ -155,6 +165,7 @@ export class Replica extends ReplicaLife<Started> implements CallHolder, FleetRe
       call.phase = "handed";
       call.holder = this;
       this.hold(call, this.#nextWireId++, now);
+      if (call.trace) tellTrace(wire, call, call.trace);
     }
     for (const part of packBatch(calls)) wire.write(part);
   }
@@ -398,4 +409,10 @@ export function functionReplicas(
     },
     close: () => seats.close(),
   };
+}
+
+/** Tells the replica of the trace of a call in a batch, and the batch of those that it joins. */
+function tellTrace(wire: Socket, { wireId, batch }: Call, trace: CallTrace): void {
+  wire.write(packTrace(wireId, trace));
+  if (batch) (batch.traces ??= []).push(trace);
 }

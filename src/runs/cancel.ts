@@ -115,7 +115,7 @@ export class Canceller {
       result: isKept ? { bytes, contentType } : null,
       delivery: webhook && deliveryOf(run, webhook, response, now),
     });
-    if (hasEnded) tally.add(ended, null, null);
+    if (hasEnded) tally.add(ended, null);
     if (hasEnded && url !== null) onDeliveries();
     return hasEnded;
   }

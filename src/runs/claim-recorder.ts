@@ -128,7 +128,7 @@ export class ClaimRecorder implements RunRecorder {
       log.warn({ runId: id, fence }, "ignored a late outcome: the run was claimed again");
       return;
     }
-    tally.add(finished.run, end.timing, end.traceId ?? null);
+    tally.add(finished.run, end.timing);
     if (finished.delivery) this.#parts.onDeliveries();
   }
 
@@ -147,8 +147,8 @@ export class ClaimRecorder implements RunRecorder {
     const { result: bytes = null, contentType = null } = payload ?? {};
     const blob = large?.isLarge(bytes) ? await large.put(bytes) : undefined;
     const result = payload && { bytes: blob ? null : bytes, blob, contentType };
-    const { id, target, webhook } = run.request;
-    const key = { id, appNumber: target.appNumber };
+    const { id, target, webhook, trace = null } = run.request;
+    const key = { id, appNumber: target.appNumber, trace };
     let delivery = webhook && deliveryOf(key, webhook, await wholeResponse(run, end), clock.now());
     const body = delivery?.body ?? null;
     if (delivery && large?.isLarge(body)) {

@@ -330,7 +330,7 @@ export class Dispatcher {
     const { executor, owner } = this.#parts;
     const { id, functionName, ip, webhookEndpoint: endpoint } = run;
     const { attempt, interruptions, createdAt, isAsync } = run;
-    const { terms } = run;
+    const { terms, trace } = run;
     const { input, isBare, sealedSecret } = payload;
     const body = Buffer.from(input ?? []);
     const webhook = endpoint === null ? null : { endpoint, sealedSecret };
@@ -346,6 +346,7 @@ export class Dispatcher {
       caller,
       webhook,
       terms,
+      trace,
       ...http,
     };
     const times = { attempt, interruptions, createdAt };

@@ -110,12 +110,23 @@ export async function wholeResponse(run: LiveRun, { response }: RunEnd): Promise
 
 /** The delivery of a response to a run's webhook, due now. */
 export function deliveryOf(
-  { id, appNumber }: RunKey,
+  { id, appNumber, trace }: RunKey & Pick<NewDelivery, "trace">,
   { endpoint: url, sealedSecret }: Webhook,
   { status: runStatus, contentType, body }: RunResponse,
   now: number,
 ): NewDelivery {
-  return { id, appNumber, url, contentType, runStatus, body, sealedSecret, nextAt: now, createdAt: now };
+  return {
+    id,
+    appNumber,
+    url,
+    contentType,
+    runStatus,
+    body,
+    sealedSecret,
+    nextAt: now,
+    createdAt: now,
+    trace,
+  };
 }
 
 /** The text of a stream piece by piece, as its caller got it; `error` follows its chunks. */

@@ -210,7 +210,7 @@ export class LightRecorder implements RunRecorder {
     const { lastPart: part } = run;
     const transcript = run.isStream ? run.transcript() : null;
     const record = run.record();
-    this.#tally.add(record, end.timing, end.traceId ?? null);
+    this.#tally.add(record, end.timing);
     this.#journal.add({ run: record, payload: payloadOf(run, end), part, transcript });
     run.settle();
   }

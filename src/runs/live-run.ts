@@ -9,6 +9,7 @@ import { Call, type CallReader, type Chunk, GRANT_BYTES, type HttpCallRequest } 
 import type { ReportedProgress } from "../replicas/call.ts";
 import type { Conversation, ConversationEnd, ResponseFlow, ResponseSink } from "../replicas/call.ts";
 import type { Terms } from "../model/terms.ts";
+import { newSpanId, type RunTrace, traceBelow } from "../model/trace.ts";
 import type { CheckpointAnswer } from "../replicas/frames.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
@@ -39,6 +40,8 @@ export type RunRequest = {
   readonly webhook: Webhook | null;
   /** What the caller of an async run asked of the queue. */
   readonly terms?: Terms | null;
+  /** Null or absent: it belongs to no trace. */
+  readonly trace?: RunTrace | null;
   /** Set for a server app, with the path as the function name. */
   readonly http?: ServerRequest;
 };
@@ -80,8 +83,6 @@ export type RunEnd = {
   readonly timing: RunTiming;
   /** Monotonic milliseconds. */
   readonly at: number;
-  /** Of its trace; absent or null if it has none. */
-  readonly traceId?: string | null;
 };
 
 /** The caller that waits for a run. Bytes of chunks must be granted again, or the generator waits. */
@@ -94,12 +95,17 @@ export type RunReader = Required<Pick<CallReader, "onStream" | "onChunk">> &
 /** Writes a run's end, then calls `run.settle()`. */
 export type RunRecorder = { record(run: LiveRun, end: RunEnd): void };
 
+/** The ids of an attempt's spans that others refer to. */
+export type AttemptSpans = { readonly attemptId: string; readonly runId: string };
+
 export type RunParts = {
   readonly clock: Clock;
   readonly store: Store;
   readonly partReader: PartReader;
   readonly partWriter: PartWriter;
   readonly checkpointWriter: CheckpointWriter;
+  /** Gets the ends of attempts whose spans are recorded. */
+  readonly tracer?: { readonly isRecording: boolean; ended(run: LiveRun, end: RunEnd): void };
 };
 
 /** A run from its start until its end is recorded. */
@@ -132,6 +138,10 @@ export class LiveRun implements CallReader {
   lastPart: TranscriptPart | null = null;
   /** The last one that is stored. */
   checkpoint: CheckpointNote | null;
+  /** Its caller was answered before it began: it was async from its acceptance. */
+  readonly wasAccepted: boolean;
+  /** Null if they are not recorded. */
+  readonly spans: AttemptSpans | null = null;
   /** Null until the run says how far it is, or someone asks. */
   progress: ProgressKeeper | null = null;
 
@@ -153,9 +163,16 @@ export class LiveRun implements CallReader {
     this.createdAt = claim ? claim.createdAt : now;
     this.#storedMs = Math.max(0, now - this.createdAt);
     this.isStream = claim !== null && claim.storedEvents > 0;
+    this.wasAccepted = claim?.isAsync ?? false;
     const lane = claim?.isAsync ? "backlog" : "caller";
     this.call = new Call(request.id, request.functionName, request.body, this, lane, request.http);
     this.call.attempt = claim?.attempt ?? 1;
+    const { trace } = request;
+    if (trace) {
+      if (trace.spanId !== null && parts.tracer?.isRecording)
+        this.spans = { attemptId: newSpanId(), runId: newSpanId() };
+      this.call.trace = traceBelow(trace, this.spans && this.spans.runId);
+    }
     this.checkpoint = claim?.checkpoint ?? null;
     if (claim?.checkpoint) {
       const { value, sent: checkpointSent } = claim.checkpoint;
@@ -201,6 +218,16 @@ export class LiveRun implements CallReader {
     const { partWriter } = this.#parts;
     if (partWriter.isFull) void partWriter.untilRoom().then(() => this.grant(bytes));
     else this.grant(bytes);
+  }
+
+  /** When this attempt began to wait here, in epoch milliseconds. */
+  get claimedAt(): number {
+    return this.createdAt + this.#storedMs;
+  }
+
+  /** A time of the clock that only grows, in epoch milliseconds. */
+  epochOf(monotonicMs: number): number {
+    return this.claimedAt + monotonicMs - this.call.enqueuedAt;
   }
 
   timing(): RunTiming {
@@ -338,6 +365,7 @@ export class LiveRun implements CallReader {
     this.end = { outcome, response, timing, at };
     this.#reader?.onEnd(this.end);
     if (this.#transcript) this.lastPart = this.#endTranscript(this.#transcript, outcome);
+    if (this.spans) this.#parts.tracer?.ended(this, this.end);
     this.#recorder.record(this, this.end);
   }
 

@@ -45,8 +45,8 @@ export class RunTally {
   /** By the app's number, in the order of their first runs; then by function. */
   readonly byApp = new Map<number, Map<string, FunctionTally>>();
 
-  /** Notes the end of a run. `timing` is null for one that ended in the queue, `traceId` for one without a trace. */
-  add(run: Run, timing: RunTiming | null, traceId: string | null): void {
+  /** Notes the end of a run; `timing` is null for one that ended in the queue. */
+  add(run: Run, timing: RunTiming | null): void {
     const { state, responseMs } = run;
     if (state === "queued" || state === "running") return;
     const tally = this.#of(run);
@@ -58,11 +58,11 @@ export class RunTally {
     // A delay that its caller asked for is no time that anything took.
     const notBefore = run.terms?.notBefore ?? run.createdAt;
     const delayMs = notBefore > run.createdAt ? notBefore - run.createdAt : 0;
-    if (responseMs !== null) note(tally.response, Math.max(0, responseMs - delayMs), run, traceId);
+    if (responseMs !== null) note(tally.response, Math.max(0, responseMs - delayMs), run);
     if (timing === null) return;
-    note(tally.queue, Math.max(0, timing.queueMs - delayMs), run, traceId);
-    if (timing.startMs > 0) note(tally.coldStart, timing.startMs, run, traceId);
-    if (timing.runMs !== null) note(tally.execution, timing.runMs, run, traceId);
+    note(tally.queue, Math.max(0, timing.queueMs - delayMs), run);
+    if (timing.startMs > 0) note(tally.coldStart, timing.startMs, run);
+    if (timing.runMs !== null) note(tally.execution, timing.runMs, run);
   }
 
   /** An app was deleted. */
@@ -99,7 +99,8 @@ function codeOf({ errorCode, statusCode }: Run): string {
   return errorCode ?? ((statusCode ?? 500) < 500 ? "http_4xx" : "http_5xx");
 }
 
-function note(spans: SpanCounts, ms: number, { updatedAt }: Run, traceId: string | null): void {
-  if (traceId === null) spans.add(ms);
-  else spans.addTraced(ms, traceId, updatedAt);
+/** Only a trace that is recorded can be looked up. */
+function note(spans: SpanCounts, ms: number, { trace, updatedAt }: Run): void {
+  if (trace?.isSampled) spans.addTraced(ms, trace.traceId, updatedAt);
+  else spans.add(ms);
 }

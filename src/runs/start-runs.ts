@@ -20,6 +20,7 @@ import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { RunTally } from "./run-tally.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
+import type { Tracer } from "./traces/tracer.ts";
 import { Submitter } from "./submit.ts";
 import { Sweeper, type SweeperParts } from "./sweeper.ts";
 import { Deliverer } from "./webhooks/deliverer.ts";
@@ -32,6 +33,7 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<DispatcherParts, "target" | "versionTarget"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
+    readonly tracer: Tracer;
     readonly webhookAllow: AddressRanges;
     readonly ownership: Ownership;
     /** Null if this is the only service. */
@@ -87,7 +89,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new CheckpointWriter({ store, clock: steadyClock, log }),
   );
   const partReader = new PartReader(store, clock);
-  const runParts = { clock, store, partReader, partWriter, checkpointWriter };
+  const runParts = { clock, store, partReader, partWriter, checkpointWriter, tracer: parts.tracer };
   const executor = new Executor(runParts, lightRecorder, recorder);
   const lookup = new RunLookup({ executor, journal, store, partReader, large });
   const fileRuns = await life.begin(
@@ -164,6 +166,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     deliverer,
     steadyClock,
     signingSecrets,
+    tracer: parts.tracer,
     endRunsOf,
     fileRuns,
   };

@@ -80,6 +80,8 @@ export const RUN = z.object({
   progress: z.optional(PROGRESS),
   /** The same for a run that has made a checkpoint. */
   checkpoint: z.optional(CHECKPOINT),
+  /** Only for a run that belongs to a trace: its id. */
+  traceId: z.optional(z.string()),
   /** Only for an end user's run. */
   accountId: z.optional(z.nullable(z.string())),
   user: z.optional(z.nullable(z.string())),
@@ -156,6 +158,7 @@ export function runRecord(
     ...(checkpoint && {
       checkpoint: { at: timestamp(checkpoint.at), sent: checkpoint.sent, attempt: checkpoint.attempt },
     }),
+    ...(run.trace && { traceId: run.trace.traceId }),
     ...(run.user !== null && { accountId: run.accountId, user: run.user }),
   };
 }

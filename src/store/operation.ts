@@ -5,6 +5,7 @@ import type { BATCH_COLUMNS } from "./schema/0002-batches.ts";
 import type { QUEUE_COLUMNS, QUEUE_TABLES } from "./schema/0003-queues.ts";
 import type { CHECKPOINT_TABLES } from "./schema/0004-checkpoints.ts";
 import type { SCHEDULE_TABLES } from "./schema/0005-schedules.ts";
+import type { TRACE_COLUMNS } from "./schema/0011-traces.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
@@ -15,7 +16,8 @@ export type Schema = TypesOf<typeof INITIAL_TABLES> &
   TypesOf<typeof QUEUE_COLUMNS> &
   TypesOf<typeof QUEUE_TABLES> &
   TypesOf<typeof CHECKPOINT_TABLES> &
-  TypesOf<typeof SCHEDULE_TABLES> & {
+  TypesOf<typeof SCHEDULE_TABLES> &
+  TypesOf<typeof TRACE_COLUMNS> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };
     memberships: { role: MemberRole };

@@ -8,6 +8,7 @@ import { createLog } from "../../src/kit/log.ts";
 import { Seal } from "../../src/kit/seal.ts";
 import type { Delivery, NewDelivery } from "../../src/model/delivery.ts";
 import type { DelivererOptions } from "../../src/runs/webhooks/courier.ts";
+import { Tracer } from "../../src/runs/traces/tracer.ts";
 import { Deliverer } from "../../src/runs/webhooks/deliverer.ts";
 import { SigningSecrets } from "../../src/runs/webhooks/signing-secrets.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
@@ -58,7 +59,7 @@ export class Outbox {
       const id = uuidv7(createdAt);
       const body = Buffer.from(`{"run_id":"${id}","result":"č 😀 ${place}","run_time_ms":1.25}`);
       const contentType = "application/json";
-      return { id, appNumber, url, contentType, runStatus: 200, body, sealedSecret: null, nextAt: createdAt, createdAt, ...fields }; // prettier-ignore
+      return { id, appNumber, url, contentType, runStatus: 200, body, sealedSecret: null, nextAt: createdAt, createdAt, trace: null, ...fields }; // prettier-ignore
     });
     const webhook = { appNumber, webhookEndpoint: url, webhookState: "pending" } as const;
     const ends = deliveries.map((delivery) => ({
@@ -93,6 +94,7 @@ export class Outbox {
       steadyClock,
       log: createLog("info", stream),
       allow: new AddressRanges(["127.0.0.0/8"]),
+      tracer: new Tracer(null),
       owner: `service-${(this.#deliverers += 1)}`,
       stopMs: 100,
       ...options,

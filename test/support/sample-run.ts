@@ -50,6 +50,7 @@ export function sampleRun(fields: Partial<Run> = {}): Run {
     batchSize: null,
     batchReason: null,
     terms: null,
+    trace: null,
     ...fields,
   };
 }
@@ -83,6 +84,7 @@ export function sampleDelivery(run: Run, fields: Partial<NewDelivery> = {}): New
     sealedSecret: null,
     nextAt: run.createdAt,
     createdAt: run.createdAt,
+    trace: null,
     ...fields,
   };
 }

@@ -2,6 +2,7 @@ import { createInterface } from "node:readline";
 import { systemClock } from "../../src/kit/clock.ts";
 import { createLog } from "../../src/kit/log.ts";
 import { Scheduler } from "../../src/runs/schedules/scheduler.ts";
+import { Tracer } from "../../src/runs/traces/tracer.ts";
 import { openStore } from "../../src/store/store.ts";
 
 // The schedules of a node in a process of its own: it fires those of a database, and executes nothing. Its date stands
@@ -30,6 +31,7 @@ const scheduler = new Scheduler({
   log: createLog("error"),
   owner: options.owner,
   reserve: { refusal: null },
+  tracer: new Tracer(null),
   wake: () => {},
   cancel: async () => {},
 });

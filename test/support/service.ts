@@ -196,7 +196,10 @@ export async function writeApp(
     ? toml.replace("[deployment]", `[deployment]\nname = "${name}"`)
     : `${toml}\n[deployment]\nname = "${name}"\n`;
   await writeFile(path.join(folder, "millrace.toml"), named);
-  for (const [file, text] of Object.entries(files)) await writeFile(path.join(folder, file), text);
+  for (const [file, text] of Object.entries(files)) {
+    await mkdir(path.join(folder, path.dirname(file)), { recursive: true });
+    await writeFile(path.join(folder, file), text);
+  }
   return folder;
 }
 

@@ -5,15 +5,19 @@ import { readSettings } from "../../src/config/settings.ts";
 export const ISOLATION = process.env["MILLRACE_TEST_ISOLATION"] ?? "none";
 
 /**
- * The settings of a service that a test starts in its own process; members of `INTERNALS` are given as values. Such a
- * service uses no container tool of this machine, and its remote seats end with it.
+ * The settings of a service that a test starts in its own process; members of `INTERNALS` are given as values, and the
+ * variables of OpenTelemetry by their names. Such a service uses no container tool of this machine, and its remote seats end with it.
  */
 export function testSettings(flags: Readonly<Record<string, unknown>>): Settings {
   const given = Object.entries({ isolation: ISOLATION, containerEngine: "none", keepSeats: false, ...flags });
+  const isStandard = ([name]: [string, unknown]): boolean => name.startsWith("OTEL_");
   const isInternal = ([name]: [string, unknown]): boolean => Object.hasOwn(INTERNALS, name);
   return readSettings({
-    flags: Object.fromEntries(given.filter((each) => !isInternal(each))),
-    env: internals(Object.fromEntries(given.filter(isInternal))),
+    flags: Object.fromEntries(given.filter((each) => !isInternal(each) && !isStandard(each))),
+    env: {
+      ...internals(Object.fromEntries(given.filter(isInternal))),
+      ...(Object.fromEntries(given.filter(isStandard)) as Record<string, string>),
+    },
   }).settings;
 }
 

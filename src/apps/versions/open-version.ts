@@ -156,7 +156,9 @@ export class OpenVersion {
     // The names that the hosted original reads.
     const input = secrets["DISABLE_REQUEST_LOGS"] === "true";
     const result = secrets["DISABLE_RESPONSE_LOGS"] === "true";
-    const target = { appNumber: app.number, versionId, slots: pool.slots, config, hidden: { input, result } };
+    const { projectId, name: appName, number: appNumber } = app;
+    const hidden = { input, result };
+    const target = { projectId, appName, appNumber, versionId, slots: pool.slots, config, hidden };
     return { app, version, pool, target };
   }
 

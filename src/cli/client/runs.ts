@@ -104,6 +104,7 @@ function describe(run: RunRecord): string {
     run.priority === undefined ? null : ["priority", `${run.priority} s of head start`],
     run.endBy === undefined ? null : ["ends by", `${relative(run.endBy)}  ${run.endBy}`],
     run.progress === undefined ? null : ["progress", progressText(run.progress)],
+    run.traceId === undefined ? null : ["trace", run.traceId],
     run.checkpoint === undefined ? null : ["checkpoint", checkpointText(run.checkpoint)],
     ...(run.attempts ?? []).map((attempt) => [`attempt ${attempt.number}`, attemptText(attempt)] as const),
     webhookEndpoint === null

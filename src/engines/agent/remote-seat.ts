@@ -1,7 +1,7 @@
 import { runsOn } from "../../host/interpreter.ts";
 import { backoffMs, retry } from "../../kit/retry.ts";
 import type { Clock } from "../../kit/clock.ts";
-import { type Exit, type ServerPlace, type Workload, ended, refused } from "../engine.ts";
+import { type Exit, noStartTimes, type ServerPlace, type Workload, ended, refused } from "../engine.ts";
 import type { StartedProcess } from "../local/spawn.ts";
 import { Questions } from "./agent-messages.ts";
 import { endOfSeat } from "./seat-walls.ts";
@@ -42,6 +42,7 @@ export class RemoteSeat {
   readonly #exited = Promise.withResolvers<Exit>();
   readonly #leaving = Promise.withResolvers<void>();
   readonly #questions: Questions;
+  readonly #times = noStartTimes();
   readonly #told = new Set<SeatStartPhase>();
   readonly #verdict: Verdict = { why: null };
   /** Its agent has said on this connection that the program runs: before that it has nothing to look at. */
@@ -77,6 +78,7 @@ export class RemoteSeat {
       obstacle: () => this.#obstacle(),
       residentBytes: async () => 0,
       noteImported: () => this.#tell("imported"),
+      times: () => this.#times,
       explain: explainer(start.workload.limits, this.#verdict, this.#questions),
     };
   }
@@ -224,7 +226,9 @@ export class RemoteSeat {
   #tell(phase: SeatStartPhase): void {
     if (this.#told.has(phase)) return;
     this.#told.add(phase);
-    if (this.#begunAt !== null) this.#parts.onPhase?.(phase, this.#clock.monotonic() - this.#begunAt);
+    const now = this.#clock.monotonic();
+    if (phase === "scheduled" || phase === "pulled" || phase === "imported") this.#times[`${phase}At`] = now;
+    if (this.#begunAt !== null) this.#parts.onPhase?.(phase, now - this.#begunAt);
   }
 }
 

@@ -1,6 +1,7 @@
 import { totalmem } from "node:os";
 import type { Clock, Timer } from "../../kit/clock.ts";
-import { ended, type Exit, type ReplicaStart, type SeatOwner, type Started, STOPPED } from "../engine.ts";
+import { ended, type Exit, noStartTimes, type ReplicaStart, type SeatOwner } from "../engine.ts";
+import { type Started, type StartTimes, STOPPED } from "../engine.ts";
 import { limited } from "../local/limited.ts";
 import { deferred, over, type StartedProcess } from "../local/spawn.ts";
 import { Template } from "./template.ts";
@@ -58,6 +59,8 @@ type LineEvents = Omit<SeatOwner, "onLog" | "onEnded"> & { onReady(): void };
 export class TemplateLine {
   readonly template: Template;
   readonly #process: StartedProcess;
+  /** Those of its import. */
+  readonly #times: StartTimes;
   /** The replica with whose GPUs it imports, and whose process it may become; null without GPUs. */
   readonly #grantee: string | null;
   /** The device files of GPUs that its forks may get. */
@@ -88,6 +91,7 @@ export class TemplateLine {
     first: Pick<ReplicaStart, "id" | "gpus"> | null = null,
   ) {
     this.#process = process;
+    this.#times = process.times?.() ?? noStartTimes();
     this.#grantee = first?.gpus ? first.id : null;
     this.#reachable = new Set([...(first?.gpus?.all ?? []), ...(first?.gpus?.files ?? [])]);
     this.#clock = clock;
@@ -103,6 +107,7 @@ export class TemplateLine {
       ...events,
       onReady: (forks) => {
         process.noteImported?.();
+        if (forks) this.#times.importedAt = clock.monotonic();
         events.onReady();
         if (forks) this.#startForking();
         else this.#startOrdinary();
@@ -188,7 +193,8 @@ export class TemplateLine {
     };
     const gone = endOfProcesses();
     const started = deferred(() => begun, { exited, kill, leaving });
-    return { started: { ...started, obstacle, gone }, waiting };
+    const times = () => begun?.times?.() ?? this.#times;
+    return { started: { ...started, obstacle, gone, times }, waiting };
   }
 
   #startForking(): void {

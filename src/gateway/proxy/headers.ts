@@ -26,6 +26,8 @@ const DROPPED = new Set([
   "x-real-ip",
   "x-webhook-secret",
   "x-disconnect",
+  "traceparent",
+  "tracestate",
 ]);
 /** Allowed in heads only. */
 const NEVER_TRAILERS = new Set(["authorization", "cookie", "expect", "host"]);

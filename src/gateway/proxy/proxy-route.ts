@@ -7,8 +7,9 @@ import type { CustomRuntimeConfig } from "../../model/app-config.ts";
 import { AppError } from "../../model/errors.ts";
 import { type HttpRequest, packBody, pathName } from "../../model/http-request.ts";
 import type { RunRequest, ServerRequest, Webhook } from "../../runs/live-run.ts";
+import type { Tracer } from "../../runs/traces/tracer.ts";
 import { storedRequest } from "../../runs/ended-run.ts";
-import { answerAccepted, appPath, type AppRequest } from "../app-request.ts";
+import { answerAccepted, appPath, type AppRequest, beginTrace } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
 import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";
@@ -109,8 +110,12 @@ export class ProxyHandler {
     const { url = "" } = call.exchange.request;
     const query = url.slice(url.indexOf("?") + 1);
     const terms = readTerms(query, SERVER_PREFIX, call.head, this.#parts.steadyClock);
-    await this.#parts.submitter.submit({ ...serverRun(call, http), terms });
-    answerAccepted(call, this.#parts.publicApiUrl, call.exchange.id);
+    const { submitter, tracer, clock, publicApiUrl } = this.#parts;
+    const startMs = clock.now();
+    const run: RunRequest = { ...serverRun(call, http, tracer), terms };
+    await submitter.submit(run);
+    answerAccepted(call, publicApiUrl, call.exchange.id);
+    if (run.trace) tracer.accepted(run, startMs);
   }
 
   #execute(call: ServerCall, body: Buffer): void | Promise<void> {
@@ -137,9 +142,9 @@ export class ProxyHandler {
 
   #start(call: ServerCall, http: ServerRequest): void | Promise<void> {
     const { exchange, token, live, webhook } = call;
-    const { executor, submitter, authenticator, clock } = this.#parts;
+    const { executor, submitter, authenticator, clock, tracer } = this.#parts;
     if (exchange.response.destroyed) return undefined;
-    const run = serverRun(call, http);
+    const run = serverRun(call, http, tracer);
     const { streamStallTimeoutSeconds } = live.version.config.limits;
     const hold = token && ((end: () => void) => authenticator.hold(call, "server", token, end));
     const answer = new ProxyAnswer(exchange, clock, streamStallTimeoutSeconds, hold);
@@ -155,10 +160,8 @@ export class ProxyHandler {
 }
 
 /** The run of a request to a server app. */
-export function serverRun(
-  { exchange, token, live, target, webhook }: ServerCall,
-  http: ServerRequest,
-): RunRequest {
+export function serverRun(call: ServerCall, http: ServerRequest, tracer: Pick<Tracer, "begin">): RunRequest {
+  const { exchange, token, live, target, webhook } = call;
   return {
     id: exchange.id,
     target: live.target,
@@ -168,6 +171,7 @@ export function serverRun(
     ip: exchange.callerAddress,
     caller: token && token.principal.caller,
     webhook,
+    trace: beginTrace(tracer, call, token !== null),
     http,
   };
 }

@@ -69,7 +69,7 @@ export class SocketHandler {
     // Functions have no WebSockets. Checked after the token: without one, a caller must not learn about the app.
     if (!runtime) throw new AppError("not_found");
     if (exchange.response.destroyed) return;
-    const { executor, authenticator, clock, trusted } = this.#parts;
+    const { executor, authenticator, clock, trusted, tracer } = this.#parts;
     const call: ServerCall = { ...request, token, live, runtime, target, webhook: null };
     const plain = serverHead(call, { isStored: false, passExpect: false, trusted });
     const head = { ...plain, headers: [...plain.headers, "connection", "Upgrade", "upgrade", "websocket"] };
@@ -87,7 +87,7 @@ export class SocketHandler {
     });
     const input = (): Buffer => packBody(head, NO_BODY);
     const http = { ...head, body: NO_BODY, keptBytes: 0, mustKeep: false, isUpgrade: true, input };
-    answer.attach(executor.execute(serverRun(call, http), answer));
+    answer.attach(executor.execute(serverRun(call, http, tracer), answer));
   }
 }
 

@@ -67,6 +67,9 @@ export function measureNode(parts: ManagementParts, samples: Samples): void {
   }
   samples.add("millrace_records_waiting", {}, journal.waiting);
   samples.add("millrace_runs_lost_total", {}, journal.lost);
+  const { counts } = parts.tracer;
+  for (const result of ["exported", "dropped"] as const)
+    if (counts) samples.add("millrace_spans_total", { result }, counts[result]);
   for (const lane of ["read", "write"] as const) {
     samples.add("millrace_storage_silent", { lane }, store.isSilent(lane) ? 1 : 0);
   }

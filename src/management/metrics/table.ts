@@ -111,6 +111,10 @@ export const METRICS = {
   ),
   millrace_records_waiting: gauge([], "Records of ended runs that are not stored yet."),
   millrace_runs_lost_total: counter([], "Records of ended runs that will never be stored. Must stay 0."),
+  millrace_spans_total: counter(
+    ["result"],
+    "Spans of traces: exported, or dropped because the collector did not take them. Only if traces are exported.",
+  ),
   millrace_event_loop_lag_seconds: gauge(["quantile"], "How late the event loop ran since the last scrape."),
   millrace_disk_bytes: gauge([], "Size of the disk with the data directory."),
   millrace_disk_free_bytes: gauge([], "Free space on it."),

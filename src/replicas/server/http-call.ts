@@ -245,7 +245,7 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
 
   #headText(bodyLength: number | null): string {
     const { method, target, headers } = this.#request;
-    const text = `${method} ${target} HTTP/1.1\r\n${fieldLines(headers)}`;
+    const text = `${method} ${target} HTTP/1.1\r\n${fieldLines(headers)}${traceLines(this.#call)}`;
     if (bodyLength === null) return `${text}transfer-encoding: chunked\r\n\r\n`;
     if (bodyLength === 0 && !LENGTH_EXPECTED.has(method)) return `${text}\r\n`;
     return `${text}content-length: ${bodyLength}\r\n\r\n`;
@@ -261,6 +261,13 @@ export class HttpCall implements ConnectionUser, ResponseEvents {
     this.destroy();
     this.#events.onOutcome(this.#call, outcome);
   }
+}
+
+/** Anew for each attempt: the headers of a request come without them. */
+function traceLines({ trace }: Call): string {
+  if (!trace) return "";
+  const { traceparent, tracestate } = trace;
+  return fieldLines(["traceparent", traceparent, ...(tracestate === null ? [] : ["tracestate", tracestate])]);
 }
 
 /** The stored content type; null if it is unreasonably long. */

@@ -1,4 +1,5 @@
 import type { BatchReason } from "../../model/run.ts";
+import type { CallTrace } from "../../model/trace.ts";
 import type { Rhythm } from "./learning.ts";
 
 /** Calls that were handed over together. */
@@ -16,6 +17,10 @@ export class Batch {
   /** It was a single execution, and all its calls returned. */
   isUsual = true;
   isOver = false;
+  /** Those of its calls; null if none belongs to one. */
+  traces: CallTrace[] | null = null;
+  /** Its own span, in the trace of the first of these; null until one of its calls has ended. */
+  spanId: string | null = null;
 
   constructor(
     group: Pick<Batch, "functionName" | "rhythm">,

@@ -7,6 +7,7 @@ import type { Schedule } from "../../model/schedule.ts";
 import { dueTimes } from "../../model/schedule-times.ts";
 import type { DueSchedule } from "../../store/schedules/firings.ts";
 import type { Store } from "../../store/store.ts";
+import type { Tracer } from "../traces/tracer.ts";
 import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
 
 type SchedulerParts = {
@@ -19,6 +20,7 @@ type SchedulerParts = {
   readonly reserve: Pick<StorageWatch, "refusal">;
   /** The store holds new runs of that app. */
   readonly wake: (appNumber: number) => void;
+  readonly tracer: Pick<Tracer, "fire">;
   /** Throws if the run has ended, or cannot be cancelled here. */
   readonly cancel: (run: RunKey) => Promise<void>;
 };
@@ -86,7 +88,8 @@ export class Scheduler {
     if (reserve.refusal !== null) throw new AppError("storage_unavailable", { message: reserve.refusal });
     const now = clock.now();
     const runId = this.#ids.next(now);
-    if (!(await store.firings.fireNow({ schedule, at: now, runId, now })))
+    const trace = this.#parts.tracer.fire();
+    if (!(await store.firings.fireNow({ schedule, at: now, runId, trace, now })))
       throw new AppError("app_not_found");
     wake(appNumber);
     return runId;
@@ -131,7 +134,8 @@ export class Scheduler {
     const { number, nextAt: expectedAt, updatedAt } = schedule;
     if (expectedAt === null) return [];
     const { times, nextAt, fireAt } = this.#timesOf({ ...schedule, nextAt: expectedAt }, now);
-    const fired = times.map((at) => ({ at, runId: this.#ids.next(now) }));
+    const { tracer } = this.#parts;
+    const fired = times.map((at) => ({ at, runId: this.#ids.next(now), trace: tracer.fire() }));
     return [{ number, updatedAt, expectedAt, times: fired, nextAt, fireAt }];
   }
 
@@ -151,11 +155,11 @@ export class Scheduler {
 
   /** Starts runs that waited for the end of others. */
   async #startWaiting(): Promise<void> {
-    const { store, clock, wake } = this.#parts;
+    const { store, clock, wake, tracer } = this.#parts;
     const keys = await store.firings.startable(PER_LOOK);
     if (keys.length === 0) return;
     const now = clock.now();
-    const waiting = keys.map((key) => ({ ...key, runId: this.#ids.next(now) }));
+    const waiting = keys.map((key) => ({ ...key, runId: this.#ids.next(now), trace: tracer.fire() }));
     const { appNumbers } = await store.firings.start({ waiting, now });
     for (const appNumber of appNumbers) wake(appNumber);
   }

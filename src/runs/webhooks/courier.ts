@@ -5,7 +5,9 @@ import type { Seal } from "../../kit/seal.ts";
 import type { Delivery, DeliveryAttempt, DeliveryState } from "../../model/delivery.ts";
 import type { PayloadBlob } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
+import type { CallTrace } from "../../model/trace.ts";
 import type { LargePayloads } from "../large-payloads.ts";
+import type { Tracer } from "../traces/tracer.ts";
 import type { Answer, Sender, SenderOptions } from "./sender.ts";
 import { deliveryHeaders, openSecret, SecretUnreadable, type SigningSecrets } from "./signing-secrets.ts";
 import type { Waiting } from "./queueing.ts";
@@ -20,6 +22,7 @@ export type DelivererOptions = SenderOptions & {
   /** Cannot be set; deliveries are scheduled and stored with it. */
   readonly steadyClock: Clock;
   readonly log: Log;
+  readonly tracer: Pick<Tracer, "deliver" | "delivered">;
   /** Null if all bodies are in the database. */
   readonly large?: LargePayloads | null;
   /** The same claimer as for runs, so that one heartbeat keeps both. */
@@ -60,7 +63,7 @@ export class Courier {
 
   /** Calls `onEnd` before the attempt is recorded: whether the host answered, or null if that is unknown. */
   async deliver(delivery: ClaimedDelivery, onEnd: OnEnd): Promise<void> {
-    const { clock, steadyClock, sender, signal } = this.#parts;
+    const { clock, steadyClock, sender, signal, tracer } = this.#parts;
     const { bodyBlob } = delivery;
     const body = bodyBlob ? await this.#fetched(bodyBlob) : (delivery.body ?? new Uint8Array());
     if (body === "later") {
@@ -70,19 +73,20 @@ export class Courier {
     const startedAt = clock.now();
     const started = clock.monotonic();
     const url = URL.parse(delivery.url);
-    const requestHeaders = body && (await this.#headers(delivery, body, startedAt));
+    const trace = tracer.deliver(delivery.trace);
+    const requestHeaders = body && (await this.#headers(delivery, body, startedAt, trace));
     if (!body || !url || !requestHeaders) {
       onEnd(null);
       const error = !body ? "body_lost" : url ? "secret_unreadable" : "bad_url";
       // Counts as an attempt, though none was made.
       const made = { startedAt, durationMs: 0, requestHeaders: {} };
-      return await this.#record(delivery, made, { status: null, error, retryAfterMs: null });
+      return await this.#record(delivery, made, { status: null, error, retryAfterMs: null }, trace);
     }
     const answer = await sender.send({ url, headers: requestHeaders, body }, signal);
     onEnd(answer && answer.status !== null && answer.error !== "timed_out");
     if (!answer) return;
     const durationMs = Math.round(clock.monotonic() - started);
-    await this.#record(delivery, { startedAt, durationMs, requestHeaders }, answer);
+    await this.#record(delivery, { startedAt, durationMs, requestHeaders }, answer, trace);
   }
 
   /** Null if the blob is gone; "later" if it cannot be read now, because waiting would take the place of others. */
@@ -126,14 +130,14 @@ export class Courier {
   }
 
   /** Null if a secret cannot be opened. */
-  async #headers(delivery: ClaimedDelivery, body: Uint8Array, startedAt: number) {
+  async #headers(delivery: ClaimedDelivery, body: Uint8Array, startedAt: number, trace: CallTrace | null) {
     const { seal, secrets, log } = this.#parts;
     const { id, projectId, sealedSecret } = delivery;
     try {
       const callerSecret = sealedSecret && openSecret(seal, sealedSecret, `webhook_secret.${id}`);
       const active = await this.persist("could not read signing secrets", () => secrets.active(projectId));
       const timestampSeconds = Math.floor(startedAt / 1_000);
-      return deliveryHeaders(delivery, body, { secrets: active, callerSecret, timestampSeconds });
+      return deliveryHeaders(delivery, body, { secrets: active, callerSecret, timestampSeconds, trace });
     } catch (error) {
       if (!(error instanceof SecretUnreadable)) throw error;
       log.error({ err: error, delivery: id }, "could not sign a webhook");
@@ -142,10 +146,12 @@ export class Courier {
   }
 
   async #record(
-    { id, attempts, url }: ClaimedDelivery,
+    delivery: ClaimedDelivery,
     made: Pick<DeliveryAttempt, "startedAt" | "durationMs" | "requestHeaders">,
     { status, error, retryAfterMs }: Answer,
+    trace: CallTrace | null,
   ): Promise<void> {
+    const { id, attempts, url } = delivery;
     const { store, steadyClock, log, owner, gapsMs = GAPS_MS, onPlanned } = this.#parts;
     const number = attempts + 1;
     const isOver = error === null || status === GONE;
@@ -157,6 +163,7 @@ export class Courier {
       store.deliveries.recordAttempt({ id, owner, attempt, state, now: steadyClock.now() }),
     );
     this.attempts[state] += 1;
+    this.#parts.tracer.delivered(delivery, trace, attempt);
     if (nextAt !== null) onPlanned(nextAt);
     // The path and the query of a webhook may contain its receiver's secrets.
     const facts = { delivery: id, host: URL.parse(url)?.host, attempt: number, status, error };

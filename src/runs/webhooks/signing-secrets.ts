@@ -1,5 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Delivery } from "../../model/delivery.ts";
+import type { TraceHeaders } from "../../model/trace.ts";
 import type { Changes } from "../../nodes/changes.ts";
 import type { Clock } from "../../kit/clock.ts";
 import { randomName } from "../../kit/ids.ts";
@@ -48,13 +49,15 @@ type Signing = {
   readonly secrets: readonly string[];
   readonly callerSecret: Uint8Array | null;
   readonly timestampSeconds: number;
+  /** Null if the run belongs to none. */
+  readonly trace: TraceHeaders | null;
 };
 
 /** The headers of one attempt; they are recorded as they are sent. */
 export function deliveryHeaders(
   { id, contentType, runStatus }: Delivery,
   body: Uint8Array,
-  { secrets, callerSecret, timestampSeconds }: Signing,
+  { secrets, callerSecret, timestampSeconds, trace }: Signing,
 ): Record<string, string> {
   const signable = { id, timestampSeconds, body };
   return {
@@ -70,6 +73,8 @@ export function deliveryHeaders(
       "x-cerebrium-webhook-timestamp": String(timestampSeconds),
       "x-cerebrium-webhook-signature": callerSignature(callerSecret, signable),
     }),
+    ...(trace && { traceparent: trace.traceparent }),
+    ...(trace && trace.tracestate !== null && { tracestate: trace.tracestate }),
   };
 }
 

@@ -3,6 +3,7 @@ import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { Delivery, DeliveryAttempt, NewDelivery } from "../../model/delivery.ts";
 import { DELIVERY_STATES, type DeliveryState } from "../../model/delivery.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
+import type { RunTrace } from "../../model/trace.ts";
 import { blobOf } from "./payloads.ts";
 import { all, appsOf, chunks } from "../queries.ts";
 import { webhookStateCode } from "./run-columns.ts";
@@ -29,7 +30,11 @@ const SOURCES = {
     createdAt: (delivery) => delivery.createdAt,
     updatedAt: (delivery) => delivery.createdAt,
   },
-  texts: { url: (delivery) => delivery.url, contentType: (delivery) => delivery.contentType },
+  texts: {
+    url: (delivery) => delivery.url,
+    contentType: (delivery) => delivery.contentType,
+    trace: (delivery) => delivery.trace && JSON.stringify(delivery.trace),
+  },
   uuids: { id: (delivery) => delivery.id },
   blobs: { sealedSecret: (delivery) => delivery.sealedSecret, body: (delivery) => delivery.body },
 } as const satisfies ColumnSources<NewDelivery>;
@@ -62,7 +67,8 @@ export function packDeliveries(deliveries: readonly NewDelivery[]): ColumnBatch 
 function deliveryFromRow(row: DeliveryRow): Delivery {
   const state = DELIVERY_STATES[row.state];
   if (state === undefined) throw new RangeError(`a stored delivery has the unknown state ${row.state}`);
-  const { bodyBlob, bodyBytes, ...delivery } = { ...row, id: uuidText(row.id), state };
+  const trace = row.trace === null ? null : (JSON.parse(row.trace) as RunTrace);
+  const { bodyBlob, bodyBytes, ...delivery } = { ...row, id: uuidText(row.id), state, trace };
   return bodyBlob ? { ...delivery, body: null, bodyBlob: blobOf(bodyBlob, bodyBytes) } : delivery;
 }
 

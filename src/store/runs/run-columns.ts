@@ -3,6 +3,7 @@ import type { RawBuilder } from "kysely";
 import { BATCH_REASONS, RUN_MOVES, RUN_STATES, UNFINISHED, WEBHOOK_STATES } from "../../model/run.ts";
 import type { Run, RunMove, RunState, WebhookState } from "../../model/run.ts";
 import type { Terms } from "../../model/terms.ts";
+import type { RunTrace } from "../../model/trace.ts";
 import { uuidText } from "../../kit/ids.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
 
@@ -104,6 +105,7 @@ const SOURCES = {
     errorMessage: (run) => run.errorMessage,
     errorTraceback: (run) => run.errorTraceback,
     terms: (run) => run.terms && JSON.stringify(run.terms),
+    trace: (run) => run.trace && JSON.stringify(run.trace),
   },
   uuids: { id: (run) => run.id, versionId: (run) => run.versionId },
 } as const satisfies ColumnSources<Run>;
@@ -190,6 +192,7 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     // Null for a reason that only a later release has.
     batchReason: BATCH_REASONS[row.batchReason ?? -1] ?? null,
     terms: row.terms === null ? null : (JSON.parse(row.terms) as Terms),
+    trace: row.trace === null ? null : (JSON.parse(row.trace) as RunTrace),
   };
 }
 

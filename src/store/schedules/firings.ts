@@ -2,6 +2,7 @@ import type { RawBuilder } from "kysely";
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import { makeRun, NOT_BEGUN, type RunKey, type RunState } from "../../model/run.ts";
 import { FIRING_MOVES, FIRING_STATES } from "../../model/schedule.ts";
+import type { RunTrace } from "../../model/trace.ts";
 import type { FiringState, Schedule, ScheduleSpec } from "../../model/schedule.ts";
 import { packColumns } from "../column-batch.ts";
 import { heavyRead, read, type Row, type Session, write } from "../operation.ts";
@@ -21,8 +22,8 @@ const MAX_WAITING = 100;
 /** Of the firings that had no run, how many are kept of each schedule. */
 const KEPT_SKIPPED = 100;
 
-/** A time that a schedule stands for, and the id of its run if it gets one. */
-type FiringTime = { readonly at: number; readonly runId: string };
+/** A time that a schedule stands for, and the id and trace of its run if it gets one. */
+type FiringTime = { readonly at: number; readonly runId: string; readonly trace?: RunTrace | null };
 
 /** A schedule whose time has come. */
 export type DueSchedule = NextFiring & {
@@ -47,7 +48,7 @@ type Fired = Started & { readonly moved: number };
 type Outlook = { readonly nextAt: number | null; readonly hasOpen: boolean };
 
 type FiringKey = { readonly schedule: number; readonly at: number };
-type WaitingFiring = FiringKey & { readonly runId: string };
+type WaitingFiring = FiringKey & FiringTime;
 type ManualFiring = WaitingFiring & { readonly now: number };
 
 /** A firing, with the state of its run; null if it has none, or none that is still stored. */
@@ -125,7 +126,7 @@ export const firings = {
 
   /** Fires a schedule now, whatever its earlier runs do; the run's id is the given one. Null if its app cannot run it. */
   fireNow: write(
-    async (session, { schedule: number, at, runId, now }: ManualFiring): Promise<Started | null> => {
+    async (session, { schedule: number, at, runId, trace, now }: ManualFiring): Promise<Started | null> => {
       const schedule = (await schedulesOf(session, [number], session.sql``)).get(number);
       if (!schedule?.versionId) return null;
       for (let free = at; ; free += 1) {
@@ -133,7 +134,8 @@ export const firings = {
         if (free % 1_000 === 0) continue;
         const firing = { ...started(schedule, { at: free, runId }), isManual: true };
         const made = session.db.insertInto("firings").values(rowOf(firing)).onConflict(doNothing);
-        if (await isDone(made)) return await insertRuns(session, [acceptedRun(schedule, runId, now)]);
+        if (await isDone(made))
+          return await insertRuns(session, [acceptedRun(schedule, { runId, trace }, now)]);
       }
     },
   ),
@@ -163,7 +165,7 @@ export const firings = {
         Array.from(locked.values(), (schedule) => ({ schedule, times: [] })),
       );
       const runs: AcceptedRun[] = [];
-      for (const { schedule: number, at, runId } of waiting) {
+      for (const { schedule: number, at, runId, trace } of waiting) {
         const schedule = locked.get(number);
         const { running, waits } = open.get(number) ?? NONE_OPEN;
         if (!schedule || running.length > 0 || waits[0]?.at !== at) continue;
@@ -175,7 +177,7 @@ export const firings = {
           .updateTable("firings")
           .set({ state: CODES.started, runId: uuidBytes(runId) });
         await change.where("schedule", "=", number).where("at", "=", at).execute();
-        runs.push(acceptedRun(schedule, runId, now));
+        runs.push(acceptedRun(schedule, { runId, trace }, now));
       }
       return await insertRuns(session, runs);
     },
@@ -359,6 +361,7 @@ type NewFiring = FiringKey & {
   readonly state: FiringState;
   /** Null if it has no run. */
   readonly runId: string | null;
+  readonly trace?: RunTrace | null | undefined;
   readonly isManual: boolean;
   readonly supersedes: readonly FiringKey[];
   readonly drops: readonly FiringKey[];
@@ -369,8 +372,8 @@ function unstarted(from: LockedSchedule, at: number, state: "waiting" | "skipped
   return { from, schedule: from.number, at, state, ...nothing };
 }
 
-function started(from: LockedSchedule, { at, runId }: FiringTime): NewFiring {
-  return { ...unstarted(from, at, "skipped"), state: "started", runId };
+function started(from: LockedSchedule, { at, runId, trace }: FiringTime): NewFiring {
+  return { ...unstarted(from, at, "skipped"), state: "started", runId, trace };
 }
 
 /** What becomes of the times of a schedule. Where only one run may start, it is that of the last time. */
@@ -434,7 +437,9 @@ async function insertFirings(session: Session, rows: readonly NewFiring[], now: 
   for (const some of chunks(rows)) {
     await session.db.insertInto("firings").values(some.map(rowOf)).execute();
   }
-  const runs = rows.flatMap(({ from, runId }) => (runId === null ? [] : acceptedRun(from, runId, now)));
+  const runs = rows.flatMap(({ from, runId, trace }) =>
+    runId === null ? [] : acceptedRun(from, { runId, trace }, now),
+  );
   return await insertRuns(session, runs);
 }
 
@@ -446,10 +451,22 @@ async function insertRuns(session: Session, runs: readonly AcceptedRun[]): Promi
 }
 
 /** A queued run of a schedule: any node may claim it, as any async run. */
-function acceptedRun({ appNumber, versionId, spec }: LockedSchedule, id: string, now: number): AcceptedRun {
+function acceptedRun(
+  { appNumber, versionId, spec }: LockedSchedule,
+  { runId: id, trace = null }: { readonly runId: string; readonly trace?: RunTrace | null | undefined },
+  now: number,
+): AcceptedRun {
   if (versionId === null) throw new Error("an app without a version cannot have runs");
   const target = { appNumber, versionId };
-  const origin = { id, target, functionName: spec.functionName, ip: null, caller: null, webhook: null };
+  const origin = {
+    id,
+    target,
+    functionName: spec.functionName,
+    ip: null,
+    caller: null,
+    webhook: null,
+    trace,
+  };
   const run = makeRun(origin, { ...NOT_BEGUN, isAsync: true, state: "queued", createdAt: now });
   return { run, payload: payloadOf(spec), owner: null };
 }

@@ -5,6 +5,7 @@ import { BATCH_COLUMNS, batches } from "./0002-batches.ts";
 import { QUEUE_COLUMNS, QUEUE_TABLES, queues } from "./0003-queues.ts";
 import { CHECKPOINT_TABLES, checkpoints } from "./0004-checkpoints.ts";
 import { SCHEDULE_TABLES, schedules } from "./0005-schedules.ts";
+import { TRACE_COLUMNS, traces } from "./0011-traces.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -20,6 +21,7 @@ export const MIGRATIONS: Migrations = {
   "0003-queues": queues,
   "0004-checkpoints": checkpoints,
   "0005-schedules": schedules,
+  "0011-traces": traces,
 };
 
 /** The names of all migrations of this release, in order. */
@@ -33,6 +35,7 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   QUEUE_TABLES,
   CHECKPOINT_TABLES,
   SCHEDULE_TABLES,
+  TRACE_COLUMNS,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ].flatMap(objectsOf);
 

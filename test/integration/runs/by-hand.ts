@@ -87,6 +87,8 @@ export class ByHand {
     const { config } = readAppConfig({ host: { cpuCount: 2 } });
     this.store = store;
     this.target = {
+      projectId: "p-00000000",
+      appName: "app",
       appNumber,
       versionId: uuidv7(0),
       slots: this.pool,

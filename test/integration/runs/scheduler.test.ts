@@ -8,6 +8,7 @@ import type { RunKey } from "../../../src/model/run.ts";
 import type { ScheduleSpec } from "../../../src/model/schedule.ts";
 import { planSchedules } from "../../../src/model/schedule-times.ts";
 import { Scheduler } from "../../../src/runs/schedules/scheduler.ts";
+import { Tracer } from "../../../src/runs/traces/tracer.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
 import { idAt } from "../../support/sample-run.ts";
 import { until } from "../../support/until.ts";
@@ -55,6 +56,7 @@ async function scheduled(spec: Partial<ScheduleSpec> = {}) {
   const reserve: { refusal: string | null } = { refusal: null };
   const scheduler = new Scheduler({
     store,
+    tracer: new Tracer(null),
     clock: {
       ...systemClock,
       now: () => now,
@@ -175,6 +177,7 @@ test("it fires at the time itself, not at the next look", async () => {
     log: createLog("silent"),
     owner: "one",
     reserve: { refusal: null },
+    tracer: new Tracer(null),
     wake: () => {},
     cancel: async () => {},
   });

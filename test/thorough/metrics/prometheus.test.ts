@@ -23,6 +23,7 @@ def embed(texts):
     return texts
 `;
 const TOML = '[batching.embed]\n[hardware]\ncompute = "H100"\ngpu_memory = 20\n';
+const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
 const OPEN_METRICS = "application/openmetrics-text;version=1.0.0";
 
 /** Every expression of a dashboard, as Grafana asks it for all apps over the last seconds. */
@@ -41,8 +42,8 @@ const EXPRESSIONS = Object.entries(DASHBOARDS).flatMap(([file, { rows }]) =>
 
 describe.skipIf(!hasPrometheus())("a real Prometheus", () => {
   verifies(
-    ["metrics.prometheus", "metrics.dashboards", "metrics.alerts"],
-    "scrapes a service, and every expression of every panel gives data",
+    ["metrics.prometheus", "metrics.dashboards", "metrics.alerts", "metrics.openmetrics"],
+    "scrapes a service with its exemplars, and every expression of every panel gives data",
     async () => {
       const gpus = new FakeGpus([{ count: 2, model: "H100", memoryGb: 80 }]);
       const target = await WebhookTarget.open();
@@ -56,7 +57,7 @@ describe.skipIf(!hasPrometheus())("a real Prometheus", () => {
       const use = async (): Promise<void> => {
         const webhook = `?async=true&webhookEndpoint=${encodeURIComponent(target.url)}`;
         await Promise.all([
-          test.call("shown"),
+          test.call("shown", {}, { headers: { traceparent: `00-${TRACE_ID}-00f067aa0ba902b7-01` } }),
           test.call("shown", {}, { functionName: "fail" }),
           test.call("shown", { texts: "a" }, { functionName: "embed" }),
           test.call("shown", {}, { suffix: webhook }),
@@ -71,6 +72,14 @@ describe.skipIf(!hasPrometheus())("a real Prometheus", () => {
         if (lacking.length > 0) process.stderr.write(`\nno data yet: ${JSON.stringify(lacking[0])}\n`);
         return lacking.length === 0;
       });
+
+      type Exemplars = readonly { exemplars: readonly { labels: { trace_id: string } }[] }[];
+      const range = `start=${Date.now() / 1000 - 600}&end=${Date.now() / 1000 + 600}`;
+      const found = await prometheus.ask<Exemplars>(
+        `/query_exemplars?query=millrace_response_seconds_bucket&${range}`,
+      );
+      const traces = found.flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels.trace_id));
+      expect([...new Set(traces)]).toEqual([TRACE_ID]);
 
       // Nothing more happens: it has taken as many samples as there are.
       const answer = await fetch(`${test.service.baseUrl}/metrics`, { headers: { accept: OPEN_METRICS } });

@@ -7,6 +7,8 @@ import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { HandClock } from "../../support/clocks.ts";
 
 const TARGET: RunTarget = {
+  projectId: "p-00000000",
+  appName: "app",
   appNumber: 1,
   versionId: "version",
   // Nothing is ever handed over: the runs stay under way until the test ends them.

@@ -4,6 +4,7 @@ import { makeRun, NOT_BEGUN, type Run } from "../../../src/model/run.ts";
 import { OTHER_FUNCTION, RunTally, SERVER_FUNCTION } from "../../../src/runs/run-tally.ts";
 import { verifies } from "../../verifies.ts";
 
+const TRACE = { traceId: "aa", parentId: null, spanId: null, isSampled: true, state: null };
 const TIMING = { queueMs: 10, startMs: 0, setupMs: 0, runMs: 40 };
 
 function ended(functionName: string, changes: Partial<Run> = {}): Run {
@@ -24,13 +25,9 @@ verifies(
   "a run's end counts its state, its error and its times, by app and function",
   () => {
     const tally = new RunTally();
-    tally.add(ended("run"), TIMING, null);
-    tally.add(
-      ended("run", { state: "failure", errorCode: "app_error" }),
-      { ...TIMING, startMs: 3_000 },
-      null,
-    );
-    tally.add(ended("run", { state: "cancelled", errorCode: "cancelled" }), null, null);
+    tally.add(ended("run"), TIMING);
+    tally.add(ended("run", { state: "failure", errorCode: "app_error" }), { ...TIMING, startMs: 3_000 });
+    tally.add(ended("run", { state: "cancelled", errorCode: "cancelled" }), null);
     const run = tally.byApp.get(7)?.get("run");
     expect(run?.states).toEqual({ success: 1, failure: 1, cancelled: 1 });
     expect([...(run?.codes ?? [])]).toEqual([["app_error", 1]]);
@@ -52,16 +49,12 @@ verifies(
   () => {
     const tally = new RunTally();
     for (let i = 0; i < 5_000; i++) {
-      tally.add(
-        ended(`made_up_${i}`, { state: "failure", errorCode: "queue_full", startedAt: null }),
-        null,
-        null,
-      );
-      tally.add(ended(`no_such_${i}`, { state: "failure", errorCode: "function_not_found" }), TIMING, null);
+      tally.add(ended(`made_up_${i}`, { state: "failure", errorCode: "queue_full", startedAt: null }), null);
+      tally.add(ended(`no_such_${i}`, { state: "failure", errorCode: "function_not_found" }), TIMING);
     }
-    tally.add(ended("/one"), TIMING, null);
-    tally.add(ended("/two", { state: "failure", statusCode: 404 }), TIMING, null);
-    tally.add(ended("/two", { state: "failure", statusCode: 502 }), TIMING, null);
+    tally.add(ended("/one"), TIMING);
+    tally.add(ended("/two", { state: "failure", statusCode: 404 }), TIMING);
+    tally.add(ended("/two", { state: "failure", statusCode: 502 }), TIMING);
     const functions = tally.byApp.get(7);
     expect([...(functions?.keys() ?? [])]).toEqual([OTHER_FUNCTION, SERVER_FUNCTION]);
     expect(functions?.get(OTHER_FUNCTION)?.states.failure).toBe(10_000);
@@ -70,7 +63,7 @@ verifies(
       ["http_5xx", 1],
     ]);
     // Even an app that has more functions than it may.
-    for (let i = 0; i < 2_000; i++) tally.add(ended(`real_${i}`), TIMING, null);
+    for (let i = 0; i < 2_000; i++) tally.add(ended(`real_${i}`), TIMING);
     expect(functions?.size).toBe(1_000);
   },
 );
@@ -78,24 +71,26 @@ verifies(
 test("a delay that the caller asked for is no waiting time", () => {
   const tally = new RunTally();
   const terms = { priority: 0, notBefore: 6_000, startBy: null, endBy: null, maxAttempts: null, tags: [] };
-  tally.add(ended("run", { terms, responseMs: 5_060 }), { ...TIMING, queueMs: 5_010 }, null);
+  tally.add(ended("run", { terms, responseMs: 5_060 }), { ...TIMING, queueMs: 5_010 });
   const run = tally.byApp.get(7)?.get("run");
   expect([run?.response.sumMs, run?.queue.sumMs]).toEqual([60, 10]);
 });
 
 verifies("metrics.openmetrics", "a class keeps the trace of its latest run", () => {
   const tally = new RunTally();
-  tally.add(ended("run"), TIMING, null);
+  tally.add(ended("run"), TIMING);
+  // A trace that nobody records cannot be looked up.
+  tally.add(ended("run", { trace: { ...TRACE, isSampled: false } }), TIMING);
   expect(tally.byApp.get(7)?.get("run")?.response.exemplars).toBeNull();
   for (const [traceId, updatedAt] of [
     ["aa", 1_000],
     ["bb", 2_000],
   ] as const)
-    tally.add(ended("run", { updatedAt }), TIMING, traceId);
+    tally.add(ended("run", { updatedAt, trace: { ...TRACE, traceId } }), TIMING);
   const { response } = tally.byApp.get(7)!.get("run")!;
   expect(response.exemplars?.filter(Boolean)).toEqual([{ traceId: "bb", ms: 60, at: 2_000 }]);
   const sum = new SpanCounts(response.boundsMs);
   sum.addAll(response);
   sum.addAll(response);
-  expect([sum.count, sum.exemplars?.[2]?.traceId]).toEqual([6, "bb"]);
+  expect([sum.count, sum.exemplars?.[2]?.traceId]).toEqual([8, "bb"]);
 });

@@ -40,6 +40,7 @@ const ENDED: Run = {
   batchSize: null,
   batchReason: null,
   terms: null,
+  trace: null,
 };
 
 const WAITING: Run = {

@@ -39,6 +39,11 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
         </Fact>
         {run.priority !== undefined && <Fact title="Priority">{headStart(run.priority)}</Fact>}
         {run.tags !== undefined && <Fact title="Tags">{run.tags.join(", ")}</Fact>}
+        {run.traceId !== undefined && (
+          <Fact title="Trace">
+            <span className="font-mono text-[0.9rem] break-all">{run.traceId}</span>
+          </Fact>
+        )}
         {run.checkpoint !== undefined && (
           <Fact title="Checkpoint">
             <Time at={run.checkpoint.at} />

@@ -14,7 +14,7 @@ function call(tally: RunTally, appNumber: number, functionName = "run"): void {
   const target = { appNumber, versionId: "v" };
   const origin = { id: "r", target, functionName, ip: null, caller: null, webhook: null };
   const ended = { isAsync: false, state: "success" as const, createdAt: 0, startedAt: 1, responseMs: 2 };
-  tally.add(makeRun(origin, { ...NOT_BEGUN, ...ended }), null, null);
+  tally.add(makeRun(origin, { ...NOT_BEGUN, ...ended }), null);
 }
 
 async function samplesOf(apps: ReturnType<typeof figures>["apps"]) {

@@ -28,6 +28,7 @@ const delivery: Delivery = {
   nextAt: 0,
   createdAt: 0,
   updatedAt: 0,
+  trace: null,
 };
 
 function verifyByLibrary(secret: string, signature: string): unknown {
@@ -81,18 +82,18 @@ verifies(["webhook.headers", "webhook.standard"], "a delivery carries exactly th
     "webhook-timestamp": String(timestampSeconds),
     "webhook-signature": standardSignature(secrets, signable),
   };
-  expect(deliveryHeaders(delivery, body, { secrets, callerSecret: null, timestampSeconds })).toEqual(
-    standard,
-  );
+  expect(
+    deliveryHeaders(delivery, body, { secrets, callerSecret: null, timestampSeconds, trace: null }),
+  ).toEqual(standard);
   const callerSecret = Buffer.from("my secret");
-  expect(deliveryHeaders(delivery, body, { secrets, callerSecret, timestampSeconds })).toEqual({
+  expect(deliveryHeaders(delivery, body, { secrets, callerSecret, timestampSeconds, trace: null })).toEqual({
     ...standard,
     "x-cerebrium-webhook-timestamp": String(timestampSeconds),
     "x-cerebrium-webhook-signature": callerSignature(callerSecret, signable),
   });
   const bare = { ...delivery, contentType: null };
   const empty = new Uint8Array();
-  expect(deliveryHeaders(bare, empty, { secrets, callerSecret: null, timestampSeconds })).not.toHaveProperty(
-    "content-type",
-  );
+  expect(
+    deliveryHeaders(bare, empty, { secrets, callerSecret: null, timestampSeconds, trace: null }),
+  ).not.toHaveProperty("content-type");
 });

@@ -1,0 +1,57 @@
+import { expect } from "vitest";
+import { respond } from "../../../../src/runs/response.ts";
+import { genAiAttributes } from "../../../../src/runs/traces/gen-ai.ts";
+import { verifies } from "../../../verifies.ts";
+
+const ID = "0197c3a0-7e1b-7abc-8def-0123456789ab";
+const COMPLETION = {
+  id: "chatcmpl-1",
+  object: "chat.completion",
+  model: "llama-3-8b",
+  choices: [{ index: 0, finish_reason: "stop" }, { index: 1 }],
+  usage: { prompt_tokens: 12, completion_tokens: 34, total_tokens: 46 },
+};
+
+function attributesOf(result: unknown, isBare = true) {
+  const json = Buffer.from(typeof result === "string" ? result : JSON.stringify(result));
+  return genAiAttributes(respond(ID, { kind: "returned", json, status: 200, runMs: 1 }, isBare));
+}
+
+verifies(
+  "traces.gen-ai",
+  "an answer in OpenAI's form says what the model did, bare or in the envelope",
+  () => {
+    const said = {
+      "gen_ai.operation.name": "chat",
+      "gen_ai.response.id": "chatcmpl-1",
+      "gen_ai.response.model": "llama-3-8b",
+      "gen_ai.response.finish_reasons": ["stop"],
+      "gen_ai.usage.input_tokens": 12,
+      "gen_ai.usage.output_tokens": 34,
+    };
+    expect(attributesOf(COMPLETION)).toEqual(said);
+    expect(attributesOf(COMPLETION, false)).toEqual(said);
+    expect(attributesOf({ object: "response", usage: { input_tokens: 1, output_tokens: 2 } })).toEqual({
+      "gen_ai.operation.name": "chat",
+      "gen_ai.usage.input_tokens": 1,
+      "gen_ai.usage.output_tokens": 2,
+    });
+  },
+);
+
+verifies("traces.gen-ai", "nothing is guessed from any other answer", () => {
+  const others = [
+    {},
+    [],
+    "null",
+    { usage: 3 },
+    { usage: [1] },
+    { result: { usage: null } },
+    '"usage"',
+    { model: "llama", text: "no usage" },
+    { usage: {}, text: "x".repeat(70_000) },
+  ];
+  for (const other of others) expect(attributesOf(other)).toEqual({});
+  const odd = { usage: { prompt_tokens: -1, completion_tokens: 1.5 }, model: 7, choices: "none" };
+  expect(attributesOf(odd)).toEqual({});
+});
