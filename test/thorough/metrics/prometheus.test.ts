@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { DASHBOARDS } from "../../../scripts/dashboards/panels.ts";
+import { DASHBOARDS } from "../../../scripts/make-dashboards.ts";
 import { FakeGpus } from "../../../src/host/gpus/fake.ts";
 import { run } from "../../support/command-line.ts";
 import { parseExposition } from "../../support/exposition.ts";

@@ -79,7 +79,7 @@ test("a delay that the caller asked for is no waiting time", () => {
 verifies("metrics.openmetrics", "a class keeps the trace of its latest run", () => {
   const tally = new RunTally();
   tally.add(ended("run"), TIMING);
-  // A trace that nobody records cannot be looked up.
+  // A trace that is not recorded cannot be looked up.
   tally.add(ended("run", { trace: { ...TRACE, isSampled: false } }), TIMING);
   expect(tally.byApp.get(7)?.get("run")?.response.exemplars).toBeNull();
   for (const [traceId, updatedAt] of [
