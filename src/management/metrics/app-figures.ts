@@ -15,6 +15,9 @@ const NO_REGION = "local";
 const NO_RUNS = new FunctionTally();
 const NO_USAGE: AppUsage = { cores: 0, bytes: 0 };
 
+type Queued = Omit<QueuedRuns, "appNumber">;
+const NONE_QUEUED: Queued = { count: 0, high: 0, normal: 0, low: 0, oldestAt: null };
+
 type FunctionFigures = {
   readonly labels: string;
   readonly name: string;
@@ -41,7 +44,8 @@ export type AppFigures = {
   /** All its functions together; null if the bound leaves the app out. */
   readonly total: FunctionTally | null;
   readonly functions: readonly FunctionFigures[];
-  readonly queued: QueuedRuns | null;
+  /** Null while the database does not say. */
+  readonly queued: Queued | null;
   readonly usage: AppUsage;
   readonly gpus: GpuUsage | null;
 };
@@ -49,7 +53,8 @@ export type AppFigures = {
 /** What is known beside the catalogue. */
 export type Known = {
   readonly tally: RunTally;
-  readonly queued: ReadonlyMap<number, QueuedRuns>;
+  /** Those of apps without any are left out; null while the database does not say. */
+  readonly queued: ReadonlyMap<number, QueuedRuns> | null;
   readonly usageOf: (app: AppNumber) => AppUsage | null;
   /** By project and name. */
   readonly gpusOf: (app: { readonly projectId: string; readonly name: string }) => GpuUsage | null;
@@ -135,7 +140,7 @@ function figuresOfApp(
     states: total.states,
     total: names && total,
     functions: names ? functionsOf(names, ended, inFlight, project) : [],
-    queued: queued.get(app.number) ?? null,
+    queued: queued && (queued.get(app.number) ?? NONE_QUEUED),
     usage: usageOf(app.number) ?? NO_USAGE,
     gpus: gpusOf(app),
   };

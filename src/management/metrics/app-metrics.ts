@@ -97,14 +97,15 @@ export const APP_METRICS: Partial<Record<MetricName, Write>> = {
   millrace_runs_running: own(({ running }) => running),
   millrace_runs_waiting: own(({ waiting }) => waiting),
   millrace_queue_oldest_seconds: own(({ oldestWaitMs }) => oldestWaitMs / 1000),
-  millrace_async_queued: own(({ queued }) => queued?.count ?? 0),
+  millrace_async_queued: (page, { own: of, queued }) => {
+    if (queued) page.sample(of, queued.count);
+  },
   millrace_async_oldest_seconds: (page, { own: of, queued }, now) => {
-    const since = queued?.oldestAt ?? now;
-    page.sample(of, Math.max(0, now - since) / 1000);
+    if (queued) page.sample(of, Math.max(0, now - (queued.oldestAt ?? now)) / 1000);
   },
   millrace_queue_depth: (page, { own: of, queued }) => {
-    for (const priority of QUEUE_PRIORITIES)
-      page.sample(`${of},priority="${priority}"`, queued?.[priority] ?? 0);
+    if (!queued) return;
+    for (const priority of QUEUE_PRIORITIES) page.sample(`${of},priority="${priority}"`, queued[priority]);
   },
   millrace_replicas: (page, { own: of, replicas }) => {
     for (const state of REPLICA_STATES) page.sample(`${of},state="${state}"`, replicas[state]);

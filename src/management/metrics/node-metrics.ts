@@ -18,7 +18,12 @@ export class Samples {
     samples.push({ labels: labelText(labels), value });
   }
 
-  /** A metric without labels always has a sample. */
+  /** Its value is not known now. */
+  leaveOut(name: MetricName): void {
+    this.byName.set(name, []);
+  }
+
+  /** A metric without labels always has a sample, unless it was left out. */
   write(page: Page, name: MetricName): void {
     const { kind, labels: of }: Metric = METRICS[name];
     const zero = of.length === 0 && kind !== "histogram" ? [{ labels: "", value: 0 }] : [];

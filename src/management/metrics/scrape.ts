@@ -87,11 +87,11 @@ async function measure(
   return apps;
 }
 
-/** What is read from the database; the other metrics are most useful while it is unavailable. */
+/** What is read from the database; null while it is unavailable, when the other metrics are most useful. */
 async function measureStore(
   { store, clock }: ManagementParts,
   samples: Samples,
-): Promise<Map<number, QueuedRuns>> {
+): Promise<Map<number, QueuedRuns> | null> {
   try {
     const [queued, { count, oldestAt }] = await Promise.all([
       store.figures.queuedRuns(),
@@ -103,7 +103,9 @@ async function measureStore(
     return new Map(queued.map((runs) => [runs.appNumber, runs]));
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    return new Map();
+    samples.leaveOut("millrace_webhooks_pending");
+    samples.leaveOut("millrace_webhook_oldest_seconds");
+    return null;
   }
 }
 

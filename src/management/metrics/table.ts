@@ -32,7 +32,7 @@ export const METRICS = {
   ),
   millrace_queue_seconds: histogram(
     OF_FUNCTION,
-    "Time that a run waited for a free slot, or for its turn in the queue.",
+    "Time that a run waited for a free slot, or for its turn in the queue; one that was tried again, until its last attempt.",
   ),
   millrace_cold_start_seconds: histogram(
     OF_FUNCTION,

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { makeRun, NOT_BEGUN } from "../../../../src/model/run.ts";
 import { MAX_FUNCTIONS } from "../../../../src/management/metrics/app-figures.ts";
 import { APP_METRICS } from "../../../../src/management/metrics/app-metrics.ts";
@@ -30,6 +30,13 @@ verifies("metrics.zero", "every series of an app exists from its deploy, at 0", 
   expect([...names].toSorted()).toEqual(expected.toSorted());
   const functions = new Set(samples.flatMap(({ labels }) => labels["function"] ?? []));
   expect([...functions]).toEqual(["run", "embed"]);
+});
+
+test("while the database does not answer, nothing is said of what it knows", async () => {
+  const [app] = figures(idleApps(1)).apps;
+  const names = (await samplesOf([{ ...app!, queued: null }])).map(({ name }) => name);
+  expect(names).toContain("millrace_runs_waiting");
+  expect(names.filter((name) => /async|depth/.test(name))).toEqual([]);
 });
 
 verifies("metrics.bounded", "as many series as docs/metrics.md says", async () => {
