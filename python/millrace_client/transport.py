@@ -13,6 +13,7 @@ from typing import Any, Callable, TypeVar, Union, cast
 from urllib.parse import quote, urlsplit
 
 from .errors import MillraceError, is_passing, kind_of, lost
+from .traces import trace_headers
 
 GRACE_SECONDS = 30.0  # Beyond the time that was asked for; after that the connection counts as broken.
 BROKEN = (OSError, http.client.HTTPException)
@@ -52,6 +53,8 @@ class Transport:
         connection = kind(self._url.hostname or "", self._url.port, timeout=min(timeout, GRACE_SECONDS))
         connection.response_class = Response
         sent = {name.title(): value for name, value in headers.items() if value is not None}
+        if "Traceparent" not in sent:
+            sent.update(trace_headers())
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
         sent["Connection"] = "close"

@@ -80,8 +80,8 @@ const MAX_DELAY_MS = 3_600_000;
 export function readTelemetry(env: Env, problems: Problems): TraceSettings | null {
   const given = (name: Variable): string | null => env[name]?.trim() || null;
   const base = given("OTEL_EXPORTER_OTLP_ENDPOINT");
-  const url =
-    given("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ?? (base && `${base.replace(/\/+$/, "")}/v1/traces`);
+  const below = base && `${base}${base.endsWith("/") ? "" : "/"}v1/traces`;
+  const url = given("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ?? below;
   const exporter = given("OTEL_TRACES_EXPORTER") ?? "otlp";
   if (url === null || exporter === "none" || given("OTEL_SDK_DISABLED")?.toLowerCase() === "true")
     return null;

@@ -17,6 +17,7 @@ import type { CheckpointWriter } from "./checkpoint-writer.ts";
 import { ProgressKeeper } from "./progress.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
 import { isBodiless, plainChunk, respond, type RunResponse } from "./response.ts";
+import { hasUsage } from "./traces/gen-ai.ts";
 import { LiveTranscript } from "./transcript.ts";
 
 /** Where a run's response is sent, in addition to its caller. */
@@ -142,6 +143,8 @@ export class LiveRun implements CallReader {
   readonly wasAccepted: boolean;
   /** Null if they are not recorded. */
   readonly spans: AttemptSpans | null = null;
+  /** The last chunk that may say what a model did; only if its spans are recorded. */
+  usageChunk: Buffer | null = null;
   /** Null until the run says how far it is, or someone asks. */
   progress: ProgressKeeper | null = null;
 
@@ -300,6 +303,8 @@ export class LiveRun implements CallReader {
   }
 
   onChunk(chunk: Chunk): void {
+    // A copy: the bytes are of a buffer that is used again.
+    if (this.spans && hasUsage(chunk.bytes)) this.usageChunk = Buffer.from(chunk.bytes);
     const transcript = this.transcript();
     transcript.add(chunk);
     if (this.#reader) this.#reader.onChunk(chunk);

@@ -11,6 +11,7 @@ export const TRACES = {
   ...section("docs/telemetry.md: Where it goes", {
     "traces.function":
       "A function gets the trace from `millrace.run` and as OpenTelemetry's current context.",
+    "traces.client": "A call that a function makes with the Python client continues the trace of its run.",
     "traces.server": "A server app gets the trace with each request.",
     "traces.webhook": "A webhook gets the trace of its run.",
     "traces.async": "An async run keeps its trace through its attempts, and on other nodes.",

@@ -11,16 +11,32 @@ const MAX_REASONS = 16;
 /** What an answer is called that belongs to an operation. */
 const OPERATIONS: Readonly<Record<string, string>> = {
   "chat.completion": "chat",
+  "chat.completion.chunk": "chat",
   text_completion: "text_completion",
   response: "chat",
   list: "embeddings",
 };
 
 /** What an answer with the member `usage` says of the model's work; nothing for any other answer. */
-export function genAiAttributes({ contentType, body, error }: RunResponse): SpanAttributes {
-  const isSmall = body.length > 0 && body.length <= MAX_BYTES;
-  if (error || !isSmall || contentType?.includes("json") !== true || !body.includes('"usage"')) return {};
-  const answer = parsed(body);
+export function genAiAttributes(
+  { contentType, body, error }: RunResponse,
+  chunk: Buffer | null,
+): SpanAttributes {
+  if (error) return {};
+  if (chunk) return attributesOf(chunk);
+  return contentType?.includes("json") || contentType?.includes("event-stream") ? attributesOf(body) : {};
+}
+
+/** Whether a chunk of a stream may say what the model did. */
+export function hasUsage(chunk: Buffer): boolean {
+  return chunk.length <= MAX_BYTES && USAGE.some((text) => chunk.includes(text));
+}
+
+const USAGE = ['"usage":{', '"usage": {'];
+
+function attributesOf(bytes: Buffer): SpanAttributes {
+  if (!hasUsage(bytes)) return {};
+  const answer = answerIn(bytes.toString("utf8"));
   const result = answer && (table(answer["usage"]) ? answer : table(answer["result"]));
   const usage = result && table(result["usage"]);
   if (!usage) return {};
@@ -38,13 +54,20 @@ export function genAiAttributes({ contentType, body, error }: RunResponse): Span
 
 type Table = Readonly<Record<string, unknown>>;
 
-function parsed(body: Buffer): Table | undefined {
+/** JSON, or the last of the messages of an event stream that has a `usage`. */
+function answerIn(body: string): Table | undefined {
+  const isWhole = body.trimStart().startsWith("{");
+  const message = isWhole
+    ? body
+    : body.split("\n").findLast((line) => DATA.test(line) && line.includes('"usage"'));
   try {
-    return table(JSON.parse(body.toString("utf8")));
+    return table(JSON.parse(message?.replace(DATA, "") ?? "null"));
   } catch {
     return undefined;
   }
 }
+
+const DATA = /^data:\s*/;
 
 function table(value: unknown): Table | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Table) : undefined;

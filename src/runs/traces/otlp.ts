@@ -1,5 +1,5 @@
 import type { HrTime, SpanContext, TraceState } from "@opentelemetry/api";
-import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
+import type { OTLPTraceExporter as Exporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { VERSION } from "../../config/package-files.ts";
 import type { TraceSettings } from "../../config/telemetry.ts";
 import type { Span, SpanExporter } from "./span-queue.ts";
@@ -7,6 +7,8 @@ import type { Span, SpanExporter } from "./span-queue.ts";
 /** The version of OpenTelemetry's semantic conventions whose names the attributes have; those for GenAI still change. */
 const SCHEMA_URL = "https://opentelemetry.io/schemas/1.37.0";
 const NAME = "millrace";
+
+type ReadableSpan = Parameters<Exporter["export"]>[0][number];
 
 /** Loads OpenTelemetry's own packages, which read the further `OTEL_*` variables themselves. */
 export async function openExporter(
@@ -62,9 +64,10 @@ export async function openExporter(
   return {
     export: (spans) =>
       new Promise((resolve, reject) => {
-        exporter.export(spans.map(readable), ({ code, error }) => {
-          if (Number(code) === 0) resolve();
-          else reject(error ?? new Error("the collector refused the spans"));
+        // A failure always has an error.
+        exporter.export(spans.map(readable), ({ error }) => {
+          if (error) reject(error);
+          else resolve();
         });
       }),
     close: () => exporter.shutdown(),

@@ -25,6 +25,8 @@ export type Recorded = RunTrace & { readonly spanId: string };
 
 /** The spans that do not say it otherwise. */
 const PLAIN = { kind: "internal", errorCode: null, attributes: {}, links: [] } as const;
+/** Less is the error of a subtraction. */
+const LEAST_MS = 0.001;
 const NONE: readonly SpanRef[] = [];
 
 export function isRecorded(trace: RunTrace | null | undefined): trace is Recorded {
@@ -93,7 +95,7 @@ export function attemptSpans(run: LiveRun, end: RunEnd, trace: Recorded, ids: At
       ...attributes,
       ...(holder && { "millrace.replica.id": holder.id }),
       ...batch.attributes,
-      ...genAiAttributes(end.response),
+      ...genAiAttributes(end.response, run.usageChunk),
     },
     links: batch.links,
   });
@@ -106,7 +108,7 @@ function queueSpans(run: LiveRun, trace: Recorded, parentId: string, startMs: nu
   const queueId = newSpanId();
   const spans: Span[] = [{ ...PLAIN, ...below, name: "queue", spanId: queueId, parentId, startMs, endMs }];
   const { coldMs, setupMs } = run.call;
-  if (coldMs <= 0) return spans;
+  if (coldMs < LEAST_MS) return spans;
   // The wait of a call that no replica is ready for begins with that.
   const coldAt = Math.max(startMs, run.claimedAt);
   const readyMs = Math.min(endMs, coldAt + coldMs);

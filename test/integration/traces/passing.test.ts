@@ -48,6 +48,9 @@ async def later():
     await asyncio.sleep(0)
     return told()
 
+def relay(url, project, token):
+    return millrace.Millrace(url, project, token).run("app").result
+
 def flaky():
     if millrace.run.attempt == 1:
         raise ConnectionError("again")
@@ -118,6 +121,18 @@ verifies(
     );
   },
 );
+
+verifies("traces.client", "a function that calls another app passes its trace on", async () => {
+  const traceparent = newParent();
+  const headers = { traceparent, tracestate: "a=1" };
+  const { apiUrl: url, owner } = service().service;
+  const args = { url, project: owner.projectId, token: owner.token };
+  // Not the same app, whose only replica would wait for itself.
+  const call = async (given: Record<string, string>) =>
+    (await service().call("open", args, { functionName: "relay", headers: given })).json.result;
+  expect(await call(headers)).toEqual([traceparent, "a=1"]);
+  expect(await call({})).toEqual([null, null]);
+});
 
 verifies(
   "traces.w3c",

@@ -34,6 +34,7 @@ verifies(
     expect(readSettings({ flags: {}, env: {} })).toEqual({
       settings: {
         ...INTERNALS,
+        traces: null,
         dataDir: resolve(".millrace"),
         host: "127.0.0.1",
         apiPort: 4000,
@@ -191,6 +192,7 @@ test("each setting is read from its flag, its variable and its key", () => {
   expect(Object.keys(values).toSorted()).toEqual(names.toSorted());
   const expected = {
     ...INTERNALS,
+    traces: null,
     dataDir: "/srv/data",
     host: "::1",
     apiPort: 0,

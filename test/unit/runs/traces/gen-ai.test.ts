@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { respond } from "../../../../src/runs/response.ts";
-import { genAiAttributes } from "../../../../src/runs/traces/gen-ai.ts";
+import { genAiAttributes, hasUsage } from "../../../../src/runs/traces/gen-ai.ts";
 import { verifies } from "../../../verifies.ts";
 
 const ID = "0197c3a0-7e1b-7abc-8def-0123456789ab";
@@ -14,7 +14,7 @@ const COMPLETION = {
 
 function attributesOf(result: unknown, isBare = true) {
   const json = Buffer.from(typeof result === "string" ? result : JSON.stringify(result));
-  return genAiAttributes(respond(ID, { kind: "returned", json, status: 200, runMs: 1 }, isBare));
+  return genAiAttributes(respond(ID, { kind: "returned", json, status: 200, runMs: 1 }, isBare), null);
 }
 
 verifies(
@@ -55,3 +55,32 @@ verifies("traces.gen-ai", "nothing is guessed from any other answer", () => {
   const odd = { usage: { prompt_tokens: -1, completion_tokens: 1.5 }, model: 7, choices: "none" };
   expect(attributesOf(odd)).toEqual({});
 });
+
+verifies(
+  "traces.gen-ai",
+  "so does the last chunk of a stream, as text or JSON, and the events of a server",
+  () => {
+    const chunk = {
+      object: "chat.completion.chunk",
+      choices: [],
+      usage: { prompt_tokens: 1, completion_tokens: 2 },
+    };
+    const said = {
+      "gen_ai.operation.name": "chat",
+      "gen_ai.usage.input_tokens": 1,
+      "gen_ai.usage.output_tokens": 2,
+    };
+    const streamed = respond(ID, { kind: "streamed", runMs: 1 }, true);
+    const asJson = Buffer.from(JSON.stringify(chunk));
+    const asText = Buffer.from(`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`);
+    for (const bytes of [asJson, asText]) {
+      expect(hasUsage(bytes)).toBe(true);
+      expect(genAiAttributes(streamed, bytes)).toEqual(said);
+    }
+    expect(genAiAttributes(streamed, null)).toEqual({});
+    expect(hasUsage(Buffer.from('{"usage":null}'))).toBe(false);
+    const contentType = "text/event-stream";
+    const served = respond(ID, { kind: "responded", status: 200, contentType, body: asText, runMs: 1 }, true);
+    expect(genAiAttributes(served, null)).toEqual(said);
+  },
+);

@@ -23,6 +23,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0003-queues.ts": "d640803a258437ce",
   "0004-checkpoints.ts": "308d0d075e889d47",
   "0005-schedules.ts": "e127f4ff95b21534",
+  "0011-traces.ts": "2cb23985e76590e2",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */
