@@ -1,7 +1,7 @@
 /** What a panel shows: an expression, and the name of its series. */
 type Target = readonly [expr: string, legend: string];
 
-export type Panel = {
+type Panel = {
   readonly title: string;
   /** A unit of Grafana: `short`, `s`, `bytes`, `percentunit`, `reqps`… */
   readonly unit: string;

@@ -4,7 +4,7 @@ import type { Run, RunState } from "../model/run.ts";
 import type { RunTiming } from "./live-run.ts";
 
 /** From what a replica answers at once to what takes ten minutes; each is at most five times the one before. */
-export const RUN_BOUNDS_MS = [5, 25, 100, 250, 1_000, 2_500, 10_000, 30_000, 120_000, 600_000] as const;
+const RUN_BOUNDS_MS = [5, 25, 100, 250, 1_000, 2_500, 10_000, 30_000, 120_000, 600_000] as const;
 
 /** As many as an app may have. */
 const MAX_FUNCTIONS = 1_000;
