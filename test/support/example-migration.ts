@@ -7,7 +7,7 @@ import { DATABASE_FILE } from "../../src/store/upkeep/whole-database.ts";
 import type { TestDatabase } from "./databases.ts";
 
 /** The name of the example. */
-export const EXAMPLE = "0006-example";
+export const EXAMPLE = "9999-example";
 
 /** What the next release may do: columns in two tables, and a value in every row that is there. */
 async function example(db: Kysely<unknown>): Promise<void> {

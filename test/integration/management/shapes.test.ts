@@ -47,7 +47,7 @@ const RUN =
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
   "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts startBy endBy " +
-  "attempts position schedule progress checkpoint accountId user";
+  "attempts position schedule progress checkpoint traceId accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
 
 const service = sharedService({ hello: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });
