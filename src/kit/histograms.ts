@@ -1,3 +1,5 @@
+import { ExponentialCounts } from "./exponential-counts.ts";
+
 /** A value of a class that can be looked up. */
 export type Exemplar = {
   readonly traceId: string;
@@ -16,9 +18,12 @@ export class SpanCounts {
   sumMs = 0;
   /** The latest of each class, and of those that are longer; null until there is one. */
   exemplars: (Exemplar | undefined)[] | null = null;
+  /** The same durations in seconds; null unless they were asked for. */
+  exponential: ExponentialCounts | null;
 
-  constructor(boundsMs: readonly number[]) {
+  constructor(boundsMs: readonly number[], isExponential = false) {
     this.boundsMs = boundsMs;
+    this.exponential = isExponential ? new ExponentialCounts() : null;
     this.counts = boundsMs.map(() => 0);
   }
 
@@ -37,6 +42,7 @@ export class SpanCounts {
     this.count += other.count;
     this.sumMs += other.sumMs;
     for (let i = 0; i < this.counts.length; i++) this.counts[i]! += other.counts[i] ?? 0;
+    if (other.exponential) (this.exponential ??= new ExponentialCounts()).addAll(other.exponential);
     if (!other.exemplars) return;
     const own = (this.exemplars ??= []);
     for (const [i, exemplar] of other.exemplars.entries())
@@ -48,6 +54,7 @@ export class SpanCounts {
     this.count += 1;
     this.sumMs += ms;
     const { boundsMs } = this;
+    if (this.exponential) this.exponential.add(ms / 1000);
     let index = 0;
     while (index < boundsMs.length && ms > boundsMs[index]!) index += 1;
     if (index < boundsMs.length) this.counts[index]! += 1;

@@ -22,13 +22,22 @@ export class FunctionTally {
   /** Failures by the code of their error. */
   readonly codes = new Map<string, number>();
   /** From the acceptance, or the end of the delay that was asked for, until the end. */
-  readonly response = new SpanCounts(RUN_BOUNDS_MS);
+  readonly response: SpanCounts;
   /** Of this, the time in which the run waited while a replica was ready; */
-  readonly queue = new SpanCounts(RUN_BOUNDS_MS);
+  readonly queue: SpanCounts;
   /** the time in which it waited for a replica to start, only of runs that did; */
-  readonly coldStart = new SpanCounts(RUN_BOUNDS_MS);
+  readonly coldStart: SpanCounts;
   /** and the time inside the function, only of runs that were executed. */
-  readonly execution = new SpanCounts(RUN_BOUNDS_MS);
+  readonly execution: SpanCounts;
+
+  /** `isExponential`: its times are also counted for an export to OpenTelemetry. */
+  constructor(isExponential = false) {
+    const spans = (): SpanCounts => new SpanCounts(RUN_BOUNDS_MS, isExponential);
+    this.response = spans();
+    this.queue = spans();
+    this.coldStart = spans();
+    this.execution = spans();
+  }
 
   /** Adds all that another one has. */
   addAll(other: FunctionTally): void {
@@ -44,6 +53,11 @@ export class FunctionTally {
 export class RunTally {
   /** By the app's number, in the order of their first runs; then by function. */
   readonly byApp = new Map<number, Map<string, FunctionTally>>();
+  readonly #isExponential: boolean;
+
+  constructor(isExponential = false) {
+    this.#isExponential = isExponential;
+  }
 
   /** Notes the end of a run; `timing` is null for one that ended in the queue. */
   add(run: Run, timing: RunTiming | null): void {
@@ -78,7 +92,13 @@ export class RunTally {
       this.byApp.set(appNumber, functions);
     }
     const name = isServerRun(run) ? SERVER_FUNCTION : run.functionName;
-    return functions.get(name) ?? begin(functions, nameOf(run, name, functions.size));
+    return functions.get(name) ?? this.#begin(functions, nameOf(run, name, functions.size));
+  }
+
+  #begin(functions: Map<string, FunctionTally>, name: string): FunctionTally {
+    const tally = functions.get(name) ?? new FunctionTally(this.#isExponential);
+    functions.set(name, tally);
+    return tally;
   }
 }
 
@@ -86,12 +106,6 @@ export class RunTally {
 function nameOf({ startedAt, errorCode }: Run, name: string, known: number): string {
   const exists = name === SERVER_FUNCTION || (startedAt !== null && errorCode !== "function_not_found");
   return exists && known < MAX_FUNCTIONS ? name : OTHER_FUNCTION;
-}
-
-function begin(functions: Map<string, FunctionTally>, name: string): FunctionTally {
-  const tally = functions.get(name) ?? new FunctionTally();
-  functions.set(name, tally);
-  return tally;
 }
 
 /** A server app's own answer has a status, and no code. */

@@ -34,6 +34,8 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly tracer: Tracer;
+    /** Null if metrics are not exported to OpenTelemetry. */
+    readonly metricExport: object | null;
     readonly webhookAllow: AddressRanges;
     readonly ownership: Ownership;
     /** Null if this is the only service. */
@@ -66,7 +68,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Deliverer({ ...basics, secrets: signingSecrets, allow: parts.webhookAllow }),
   );
   const onDeliveries = (): void => deliverer.wake();
-  const tally = new RunTally();
+  const tally = new RunTally(parts.metricExport !== null);
   const journal = await life.start(
     "journal",
     () => new Journal(store, log, clock, reserve),

@@ -62,6 +62,8 @@ export const SHOW = {
     "metrics.queues": "/metrics has the depth of each app's queue by priority.",
     "metrics.openmetrics":
       "A scraper that asks for OpenMetrics gets it, with the trace of a run as an exemplar.",
+    "metrics.otlp":
+      "An OpenTelemetry collector gets all metrics, times as exponential histograms; one that is away costs nothing.",
     "metrics.scrape": "10,000 apps cost a scrape a second of a processor at most, and it comes in pieces.",
     "metrics.prometheus": "A real Prometheus scrapes a real service, and takes every sample.",
   }),

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
-import { exposition } from "../../src/management/metrics/scrape.ts";
-import { figures, idleApps } from "../support/many-apps.ts";
+import { Page } from "../../src/management/metrics/page.ts";
+import { written } from "../../src/management/metrics/scrape.ts";
+import { figures, idleApps, scrapeOf } from "../support/many-apps.ts";
 import { verifies } from "../verifies.ts";
 
 const APPS = 10_000;
@@ -24,7 +25,7 @@ verifies("metrics.scrape", "10,000 apps cost a scrape at most a second of a proc
   let bytes = 0;
   const scrape = async (): Promise<void> => {
     bytes = 0;
-    for await (const piece of exposition("openmetrics", figures(apps).apps, 0, () => undefined))
+    for await (const piece of written(new Page("openmetrics"), scrapeOf(figures(apps).apps)))
       bytes += Buffer.byteLength(piece);
   };
   const ms = await leastProcessorMs(scrape);

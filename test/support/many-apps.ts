@@ -5,8 +5,8 @@ import {
   type Known,
   type OpenApp,
 } from "../../src/management/metrics/app-figures.ts";
-import { exposition } from "../../src/management/metrics/scrape.ts";
-import type { Form } from "../../src/management/metrics/page.ts";
+import { type Scrape, written } from "../../src/management/metrics/scrape.ts";
+import { type Form, Page } from "../../src/management/metrics/page.ts";
 import { newFleetCounts } from "../../src/replicas/fleet-events.ts";
 import { RunTally } from "../../src/runs/run-tally.ts";
 
@@ -47,9 +47,13 @@ export function figures(apps: readonly OpenApp[], tally = new RunTally()) {
   return figuresOf(apps, known);
 }
 
+export function scrapeOf(apps: readonly AppFigures[]): Scrape {
+  return { apps, now: 0, writeOther: () => undefined };
+}
+
 /** The pieces of a scrape that has these apps and nothing else. */
 export async function scraped(apps: readonly AppFigures[], form: Form = "openmetrics"): Promise<string[]> {
   const pieces: string[] = [];
-  for await (const piece of exposition(form, apps, 0, () => undefined)) pieces.push(piece);
+  for await (const piece of written(new Page(form), scrapeOf(apps))) pieces.push(piece);
   return pieces;
 }

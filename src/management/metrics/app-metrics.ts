@@ -3,11 +3,11 @@ import { BATCH_SIZE_BOUNDS, type FunctionBatches } from "../../replicas/batch-ta
 import type { FunctionTally } from "../../runs/run-tally.ts";
 import { QUEUE_PRIORITIES } from "../../store/runs/run-figures.ts";
 import type { AppFigures } from "./app-figures.ts";
-import { AS_IT_IS, IN_SECONDS, labelText, type Page } from "./page.ts";
+import { AS_IT_IS, IN_SECONDS, labelText, type Sink } from "./page.ts";
 import type { MetricName } from "./table.ts";
 
 /** What one app has of a metric. `now` is in epoch milliseconds. */
-type Write = (page: Page, app: AppFigures, now: number) => void;
+type Write = (page: Sink, app: AppFigures, now: number) => void;
 
 type Span = "response" | "queue" | "coldStart" | "execution";
 

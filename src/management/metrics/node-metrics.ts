@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { nodeGpus } from "../installation/hardware.ts";
 import type { ManagementParts } from "../parts.ts";
-import { IN_SECONDS, labelText, type Page } from "./page.ts";
+import { IN_SECONDS, labelText, type Sink } from "./page.ts";
 import { type Metric, type MetricName, METRICS } from "./table.ts";
 
 type Labels<Name extends MetricName> = Readonly<Record<(typeof METRICS)[Name]["labels"][number], string>>;
@@ -24,7 +24,7 @@ export class Samples {
   }
 
   /** A metric without labels always has a sample, unless it was left out. */
-  write(page: Page, name: MetricName): void {
+  write(page: Sink, name: MetricName): void {
     const { kind, labels: of }: Metric = METRICS[name];
     const zero = of.length === 0 && kind !== "histogram" ? [{ labels: "", value: 0 }] : [];
     for (const { labels, value } of this.byName.get(name) ?? zero) page.sample(labels, value);
@@ -85,7 +85,7 @@ export function measureNode(parts: ManagementParts, samples: Samples): void {
 }
 
 /** The histograms that are about no app. */
-export function writeHistograms(page: Page, name: MetricName, { store, seatStarts }: ManagementParts): void {
+export function writeHistograms(page: Sink, name: MetricName, { store, seatStarts }: ManagementParts): void {
   if (name === "millrace_commit_seconds") page.histogram("", store.commits, IN_SECONDS);
   if (name !== "millrace_seat_start_seconds") return;
   for (const [phase, spans] of seatStarts) page.histogram(labelText({ phase }), spans, IN_SECONDS);

@@ -1,3 +1,4 @@
+import type { ExponentialCounts } from "../../kit/exponential-counts.ts";
 import type { Exemplar } from "../../kit/histograms.ts";
 import { type Metric, type MetricName, METRICS } from "./table.ts";
 
@@ -26,13 +27,22 @@ function escape(character: string): string {
 }
 
 /** Values in classes. Bounds and sum are in milliseconds, or whatever the histogram counts. */
-type Classes = {
+export type Classes = {
   /** The rising upper bound of each class; larger values are in none. */
   readonly boundsMs: readonly number[];
   readonly counts: readonly number[];
   readonly count: number;
   readonly sumMs: number;
   readonly exemplars?: readonly (Exemplar | undefined)[] | null;
+  /** The same values in seconds; null or absent if they were not counted so. */
+  readonly exponential?: ExponentialCounts | null;
+};
+
+/** Takes metric after metric, and each sample of a metric after its head. */
+export type Sink = {
+  begin(name: MetricName): void;
+  sample(labels: string, value: number): void;
+  histogram(labels: string, classes: Classes, unit: typeof IN_SECONDS | typeof AS_IT_IS): void;
 };
 
 /** What a histogram's values are divided by: seconds for milliseconds, or as they are. */
@@ -42,8 +52,8 @@ export const AS_IT_IS = 1;
 /** Long enough that a piece costs little beside its text. */
 const PIECE_CHARS = 64 * 1024;
 
-/** Writes metric after metric, and each sample of a metric after its head. */
-export class Page {
+/** Writes what it takes as text. */
+export class Page implements Sink {
   readonly #form: Form;
   #text = "";
   #isBegun = false;

@@ -8,83 +8,95 @@ import type { ManagementParts } from "../parts.ts";
 import { type AppFigures, figuresOf } from "./app-figures.ts";
 import { APP_METRICS } from "./app-metrics.ts";
 import { Lag, measureNode, Samples, writeHistograms } from "./node-metrics.ts";
-import { CONTENT_TYPES, type Form, formOf, Page } from "./page.ts";
+import { CONTENT_TYPES, formOf, Page, type Sink } from "./page.ts";
 import { ReplicaUsage } from "./replica-usage.ts";
 import { type MetricName, METRICS } from "./table.ts";
 
 /** `GET /metrics`, in the form that the scraper asks for. */
 export function metricsRoutes(
   app: FastifyInstance,
-  parts: ManagementParts,
+  scraper: Scraper,
   authorizeOperator: (request: FastifyRequest) => Promise<void>,
 ): void {
   const lag = new Lag();
-  const usage = new ReplicaUsage(parts.clock);
   app.addHook("onClose", () => lag.stop());
   app.get("/metrics", async (request, reply) => {
     await authorizeOperator(request);
     const form = formOf(request.headers.accept);
     const samples = new Samples();
     lag.measure(samples);
-    const apps = await measure(parts, usage, samples);
+    const scrape = await scraper.measure(samples);
     reply.type(CONTENT_TYPES[form]).header("vary", "Accept");
-    const now = parts.clock.now();
-    const nodes = (page: Page, name: MetricName): void => {
-      samples.write(page, name);
-      writeHistograms(page, name, parts);
-    };
-    return reply.send(Readable.from(exposition(form, apps, now, nodes), { objectMode: false }));
+    return reply.send(Readable.from(written(new Page(form), scrape), { objectMode: false }));
   });
 }
 
-/** The whole answer, piece by piece; other work has its turn after each of them. */
-export async function* exposition(
-  form: Form,
-  apps: readonly AppFigures[],
-  now: number,
-  writeOther: (page: Page, name: MetricName) => void,
-): AsyncGenerator<string> {
-  const page = new Page(form);
+/** What is to be told, of all apps and of everything else. */
+export type Scrape = {
+  readonly apps: readonly AppFigures[];
+  /** Epoch milliseconds. */
+  readonly now: number;
+  readonly writeOther: (sink: Sink, name: MetricName) => void;
+};
+
+/** All metrics, piece by piece; other work has its turn after each of them. */
+export async function* written<Piece>(
+  sink: Sink & { readonly isFull: boolean; take(): Piece; end(): void },
+  { apps, now, writeOther }: Scrape,
+): AsyncGenerator<Piece> {
   for (const name of Object.keys(METRICS) as MetricName[]) {
-    page.begin(name);
+    sink.begin(name);
     const write = APP_METRICS[name];
-    if (!write) writeOther(page, name);
+    if (!write) writeOther(sink, name);
     else
       for (const app of apps) {
-        write(page, app, now);
-        if (!page.isFull) continue;
-        yield page.take();
+        write(sink, app, now);
+        if (!sink.isFull) continue;
+        yield sink.take();
         await turn();
       }
   }
-  page.end();
-  yield page.take();
+  sink.end();
+  yield sink.take();
 }
 
-async function measure(
-  parts: ManagementParts,
-  replicaUsage: ReplicaUsage,
-  samples: Samples,
-): Promise<AppFigures[]> {
-  const { catalog, tally } = parts;
-  const open = catalog.all().map((live) => ({ live, versions: catalog.versions(live.app.number) }));
-  const replicas = new Map(
-    open.map(({ live, versions }) => [live.app.number, versions.flatMap(({ pool }) => [...pool.replicas])]),
-  );
-  measureNode(parts, samples);
-  const [queued] = await Promise.all([
-    measureStore(parts, samples),
-    replicaUsage.look([...replicas.values()]),
-  ]);
-  const gpus = gpuUsage(parts);
-  const { apps, leftOut } = figuresOf(open, {
-    tally,
-    queued,
-    usageOf: (number) => replicaUsage.of(replicas.get(number) ?? []),
-    gpusOf: ({ projectId, name }) => gpus.get(`${projectId}/${name}`) ?? null,
-  });
-  samples.add("millrace_functions_left_out", {}, leftOut);
-  return apps;
+/** Reads everything that metrics tell. */
+export class Scraper {
+  readonly #parts: ManagementParts;
+  readonly #usage: ReplicaUsage;
+
+  constructor(parts: ManagementParts) {
+    this.#parts = parts;
+    this.#usage = new ReplicaUsage(parts.clock);
+  }
+
+  /** Adds to samples that were measured before. */
+  async measure(samples: Samples): Promise<Scrape> {
+    const parts = this.#parts;
+    const { catalog, tally, clock } = parts;
+    const open = catalog.all().map((live) => ({ live, versions: catalog.versions(live.app.number) }));
+    const replicas = new Map(
+      open.map(({ live, versions }) => [live.app.number, versions.flatMap(({ pool }) => [...pool.replicas])]),
+    );
+    measureNode(parts, samples);
+    const [queued] = await Promise.all([
+      measureStore(parts, samples),
+      this.#usage.look([...replicas.values()]),
+    ]);
+    const gpus = gpuUsage(parts);
+    const { apps, leftOut } = figuresOf(open, {
+      tally,
+      queued,
+      usageOf: (number) => this.#usage.of(replicas.get(number) ?? []),
+      gpusOf: ({ projectId, name }) => gpus.get(`${projectId}/${name}`) ?? null,
+    });
+    samples.add("millrace_functions_left_out", {}, leftOut);
+    const writeOther = (sink: Sink, name: MetricName): void => {
+      samples.write(sink, name);
+      writeHistograms(sink, name, parts);
+    };
+    return { apps, now: clock.now(), writeOther };
+  }
 }
 
 /** What is read from the database; null while it is unavailable, when the other metrics are most useful. */
