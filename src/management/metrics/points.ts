@@ -7,7 +7,7 @@ type Attributes = Readonly<Record<string, string>>;
 export type Point<Value> = { readonly attributes: Attributes; readonly value: Value };
 
 /** Values in classes whose bounds are in seconds, or whatever the histogram counts. */
-export type ExplicitValue = {
+type ExplicitValue = {
   readonly bounds: readonly number[];
   /** With that of values above all bounds. */
   readonly counts: readonly number[];
@@ -15,7 +15,7 @@ export type ExplicitValue = {
   readonly sum: number;
 };
 
-export type ExponentialValue = {
+type ExponentialValue = {
   readonly scale: number;
   readonly zeros: number;
   readonly offset: number;

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { array, assert, integer, property } from "fast-check";
 import { expect, test } from "vitest";
 import { ExponentialCounts } from "../../../src/kit/exponential-counts.ts";
 
@@ -35,9 +35,9 @@ test("powers of two are the upper bounds of their classes, at any scale", () => 
 });
 
 test("from a microsecond to twelve hours there are no more than 160 classes, and no value is lost", () => {
-  const span = fc.integer({ min: 1, max: 43_200_000_000 }).map((microseconds) => microseconds / 1e6);
-  fc.assert(
-    fc.property(fc.array(span, { maxLength: 200 }), fc.array(span, { maxLength: 200 }), (some, others) => {
+  const span = integer({ min: 1, max: 43_200_000_000 }).map((microseconds) => microseconds / 1e6);
+  assert(
+    property(array(span, { maxLength: 200 }), array(span, { maxLength: 200 }), (some, others) => {
       const counts = filled(some);
       counts.addAll(filled(others));
       expect(counts.counts.length).toBeLessThanOrEqual(160);
