@@ -102,7 +102,7 @@ describe.each(DATABASE_KINDS)("an upgrade on %s", (kind) => {
     const { database } = await filled(kind);
     const migrations = {
       ...NEXT_MIGRATIONS,
-      "0006-broken": () => Promise.reject(new Error("no such luck")),
+      "9999-broken": () => Promise.reject(new Error("no such luck")),
     };
     await expect(upgradeToNext(database, {}, migrations)).rejects.toThrow("no such luck");
     const { objects, migrations: applied } = await inspectDatabase(database, true);
