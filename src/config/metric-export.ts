@@ -18,8 +18,8 @@ const MOST_INTERVAL_MS = 3_600_000;
 export function readMetricExport(env: Env, problems: Problems): MetricExportSettings | null {
   const given = (name: Variable): string | null => env[name]?.trim() || null;
   const base = given("OTEL_EXPORTER_OTLP_ENDPOINT");
-  const url =
-    given("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") ?? (base && `${base.replace(/\/+$/, "")}/v1/metrics`);
+  const below = base && `${base}${base.endsWith("/") ? "" : "/"}v1/metrics`;
+  const url = given("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") ?? below;
   const exporter = given("OTEL_METRICS_EXPORTER") ?? "otlp";
   if (url === null || exporter === "none" || given("OTEL_SDK_DISABLED")?.toLowerCase() === "true")
     return null;

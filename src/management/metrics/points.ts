@@ -93,14 +93,20 @@ export class Points implements Sink {
   }
 }
 
+/** A label and its text, from where the one before ended. */
+const LABEL = /([a-z_]+)="((?:[^"\\]|\\.)*)",?/y;
+
 /** Labels are text already, for the scrapes: read back here, once a minute. */
 function attributesOf(labels: string): Attributes {
-  const pairs = labels.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g);
-  return Object.fromEntries(
-    Array.from(pairs, ([, name = "", text = ""]) => [name, text.replaceAll(/\\(.)/g, unescape)]),
-  );
+  const attributes: Record<string, string> = {};
+  LABEL.lastIndex = 0;
+  for (let pair = LABEL.exec(labels); pair; pair = LABEL.exec(labels)) {
+    const [, name = "", text = ""] = pair;
+    attributes[name] = text.replaceAll(/\\./g, unescape);
+  }
+  return attributes;
 }
 
-function unescape(_: string, character: string): string {
-  return character === "n" ? "\n" : character;
+function unescape(escaped: string): string {
+  return escaped === "\\n" ? "\n" : escaped.slice(1);
 }
