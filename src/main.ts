@@ -289,7 +289,6 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
         interpreter: new ExecutableCheck(python.path, clock),
         isolated,
         enforcement: held.enforcement,
-        tallies: [runs.recorder.ended, runs.canceller.ended],
         build: { version: VERSION, python: python.version },
         network: networkReport(network),
         liveStatuses: liveStatusesBy(node, catalog),

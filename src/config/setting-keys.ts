@@ -1,5 +1,6 @@
 import { ENGINE_KEYS, KUBERNETES_KEYS, NODE_KEYS, RAY_KEYS } from "./cluster-keys.ts";
 import type { SettingKey, SettingKeys } from "./readers.ts";
+import type { MetricExportSettings } from "./metric-export.ts";
 import type { TraceSettings } from "./telemetry.ts";
 import { GPU_KEYS, IMAGE_KEYS, LIMIT_KEYS, SERVICE_KEYS, WALL_KEYS } from "./service-keys.ts";
 
@@ -56,6 +57,8 @@ export type Settings = Values<typeof SETTING_KEYS> &
   Readonly<typeof INTERNALS> & {
     /** From the variables of OpenTelemetry; null: traces are not exported. */
     readonly traces: TraceSettings | null;
+    /** The same for metrics. */
+    readonly metricExport: MetricExportSettings | null;
   };
 
 /** Settings of earlier releases, and what to do without each. The service does not start while one is set. */

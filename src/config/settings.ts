@@ -4,6 +4,7 @@ import { nearest, Problems } from "./problems.ts";
 import { line, type Reader, type SettingKey } from "./readers.ts";
 import { DROPPED, ENV_PREFIX, envOf, flagMemberOf, flagOf, INTERNALS, SETTING_KEYS } from "./setting-keys.ts";
 import type { Settings } from "./setting-keys.ts";
+import { readMetricExport } from "./metric-export.ts";
 import { readTelemetry } from "./telemetry.ts";
 
 /** Where settings come from, strongest first. */
@@ -38,6 +39,7 @@ export function readSettings(sources: SettingSources): { settings: Settings; war
     settings[field] = problems.read(key.reader, given.name, given.raw);
   }
   settings["traces"] = readTelemetry(sources.env, problems);
+  settings["metricExport"] = readMetricExport(sources.env, problems);
   refuseDropped(sources, file, problems);
   warnOfUnknown(sources.env, file, problems);
   // Every field was read or its problem is on the list, and then nothing is returned.

@@ -28,7 +28,7 @@ export const TELEMETRY_VARIABLES = {
   },
   OTEL_EXPORTER_OTLP_PROTOCOL: {
     default: "http/protobuf",
-    meaning: "`http/protobuf` or `http/json`. `…_TRACES_PROTOCOL` wins.",
+    meaning: "`http/protobuf` or `http/json`. `…_TRACES_PROTOCOL` and `…_METRICS_PROTOCOL` win.",
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
     default: "unset",
@@ -66,7 +66,16 @@ export const TELEMETRY_VARIABLES = {
   },
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: { default: "512", meaning: "Spans of one export." },
   OTEL_BSP_SCHEDULE_DELAY: { default: "5000", meaning: "Milliseconds after which fewer are exported, too." },
-  OTEL_TRACES_EXPORTER: { default: "otlp", meaning: "`none` exports nothing." },
+  OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: {
+    default: "unset",
+    meaning: "The whole address for metrics, such as `http://collector:4318/v1/metrics`, instead.",
+  },
+  OTEL_METRIC_EXPORT_INTERVAL: {
+    default: "60000",
+    meaning: "Milliseconds from one export of metrics to the next, from 1000 to 3600000.",
+  },
+  OTEL_METRICS_EXPORTER: { default: "otlp", meaning: "`none` exports no metrics." },
+  OTEL_TRACES_EXPORTER: { default: "otlp", meaning: "`none` exports no traces." },
   OTEL_SDK_DISABLED: { default: "false", meaning: "`true` exports nothing." },
 } as const;
 

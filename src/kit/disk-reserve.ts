@@ -20,6 +20,8 @@ export class DiskReserve {
   readonly #options: DiskReserveOptions;
   #timer: Timer | null = null;
   #freeBytes = Number.POSITIVE_INFINITY;
+  /** All of the disk. */
+  #bytes = 0;
   #insideBytes = 0;
   #looking: Promise<void> | null = null;
 
@@ -37,6 +39,11 @@ export class DiskReserve {
 
   stop(): void {
     this.#timer?.cancel();
+  }
+
+  /** As of the latest check; null before the first. */
+  get space(): { readonly freeBytes: number; readonly bytes: number } | null {
+    return this.#bytes === 0 ? null : { freeBytes: this.#freeBytes, bytes: this.#bytes };
   }
 
   get isLow(): boolean {
@@ -75,8 +82,9 @@ export class DiskReserve {
 
   async #look(): Promise<void> {
     try {
-      const { bavail, bsize } = await statfs(this.#path);
+      const { bavail, blocks, bsize } = await statfs(this.#path);
       this.#freeBytes = bavail * bsize;
+      this.#bytes = blocks * bsize;
       this.#insideBytes = (await this.#options.insideBytes?.()) ?? 0;
     } catch {
       // The next write reports a disk that fails.

@@ -22,7 +22,6 @@ import type { DeliveryState } from "../model/delivery.ts";
 import type { LiveStatus } from "../model/app.ts";
 import type { GpuEviction, HeldGpu } from "../model/gpu.ts";
 import type { NodeDetails } from "../model/node.ts";
-import type { RunTally } from "../model/run.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { AccountWeights } from "../runs/account-weights.ts";
@@ -32,6 +31,7 @@ import type { QueueHistory } from "../runs/queue/history.ts";
 import type { QueueOutlook } from "../runs/queue/outlook.ts";
 import type { Scheduler } from "../runs/schedules/scheduler.ts";
 import type { FileRuns } from "../runs/files/file-runs.ts";
+import type { RunTally } from "../runs/run-tally.ts";
 import type { SigningSecrets } from "../runs/webhooks/signing-secrets.ts";
 import type { Store } from "../store/store.ts";
 
@@ -96,7 +96,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly gpus: InstalledGpus;
   /** Null for a service that does not share its database. */
   readonly owners: Pick<Owners, "isSure"> | null;
-  readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage">;
+  readonly reserve: Pick<DiskReserve, "isLow" | "isFull" | "shortage" | "space">;
   readonly interpreter: Pick<ExecutableCheck, "path" | "isMissing">;
   readonly isolated: Isolated;
   /** The weakest walls that a remote seat has raised around an app; null if there is none. */
@@ -105,9 +105,9 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly enforcement: Enforcement;
   /** How much of an app's `network` setting is enforced. */
   readonly network: ReturnType<typeof networkReport>;
-  readonly journal: { readonly ended: RunTally; readonly waiting: number; readonly lost: number };
-  /** The counters of the other recorders that end runs. */
-  readonly tallies: readonly RunTally[];
+  readonly journal: { readonly waiting: number; readonly lost: number };
+  /** The runs that have ended here. */
+  readonly tally: RunTally;
   readonly deliverer: { readonly attempts: Readonly<Record<DeliveryState, number>> };
   /** What became of spans; null counts if none are recorded. */
   readonly tracer: Pick<Tracer, "counts">;

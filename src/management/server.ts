@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { ListenerLimits } from "../config/listener-limits.ts";
+import type { MetricExportSettings } from "../config/metric-export.ts";
 import { bearerToken } from "../identity/principal.ts";
 import { BACKLOG } from "../kit/listener.ts";
 import type { Log } from "../kit/log.ts";
@@ -16,7 +17,8 @@ import { Shares } from "./api/shares.ts";
 import type { Sockets } from "./api/sockets.ts";
 import { attachLogSockets } from "./apps/logs.ts";
 import { healthRoutes } from "./installation/health.ts";
-import { metricsRoutes } from "./installation/metrics.ts";
+import { MetricExport } from "./metrics/metric-export.ts";
+import { metricsRoutes, Scraper } from "./metrics/scrape.ts";
 import { dashboardRoutes, guideRoutes } from "./installation/web-pages.ts";
 import { allOperations } from "./operations.ts";
 import type { ManagementParts } from "./parts.ts";
@@ -26,6 +28,8 @@ type ManagementOptions = ManagementParts & {
   readonly port: number;
   readonly limits: ListenerLimits;
   readonly others: Others | null;
+  /** Null if metrics are not exported to OpenTelemetry. */
+  readonly metricExport: MetricExportSettings | null;
   readonly log: Log;
 };
 
@@ -47,6 +51,8 @@ export class Management {
       this.#app.server.emit("upgrade", request, socket, first);
     },
   };
+  readonly #scraper: Scraper;
+  #metricExport: MetricExport | null = null;
   #isReady = false;
 
   private constructor(options: ManagementOptions) {
@@ -63,7 +69,8 @@ export class Management {
     guideRoutes(app, options);
     const authorizeOperator = operatorOnly({ ...options, authenticate });
     healthRoutes(app, { ...options, authorizeOperator, isReady: () => this.#isReady });
-    metricsRoutes(app, options, authorizeOperator);
+    this.#scraper = new Scraper(options);
+    metricsRoutes(app, this.#scraper, authorizeOperator);
     this.#app = app;
     this.#forwarding = forwarding;
     const { connections, pipelines } = app;
@@ -75,7 +82,15 @@ export class Management {
     const { host, port } = options;
     const management = new Management(options);
     await management.#app.listen({ host, port, backlog: BACKLOG });
+    await management.#exportMetrics(options);
     return management;
+  }
+
+  /** Nothing is exported unless an endpoint is configured. */
+  async #exportMetrics({ metricExport: settings, ownNode, clock, log }: ManagementOptions): Promise<void> {
+    if (!settings) return;
+    const { id: nodeId } = ownNode();
+    this.#metricExport = await MetricExport.open({ settings, nodeId, scraper: this.#scraper, clock, log });
   }
 
   get port(): number {
@@ -89,6 +104,7 @@ export class Management {
 
   async close(): Promise<void> {
     this.#forwarding?.close();
+    await this.#metricExport?.close();
     await this.#sockets.close();
     const closed = this.#app.close();
     await withTimeout(CLOSE_MS, closed);

@@ -295,18 +295,6 @@ export type TranscriptPart = {
 
 export type RunPart = RunKey & TranscriptPart;
 
-/** Counts runs by app and final state, since it was made. */
-export class RunTally {
-  readonly byApp = new Map<number, Record<RunState, number>>();
-
-  add(appNumber: number, state: RunState): void {
-    const none = { queued: 0, running: 0, success: 0, failure: 0, cancelled: 0 };
-    const counts = this.byApp.get(appNumber) ?? none;
-    counts[state] += 1;
-    this.byApp.set(appNumber, counts);
-  }
-}
-
 /** The name of a file run in place of a function's: `FILE` or `FILE::FUNCTION`. */
 export function fileRunName(fileName: string, functionName: string | null): string {
   return functionName === null ? fileName : `${fileName}::${functionName}`;

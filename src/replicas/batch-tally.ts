@@ -7,7 +7,7 @@ export const BATCH_SIZE_BOUNDS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024] a
 const MAX_FUNCTIONS = 200;
 
 /** The batches of one function. */
-type FunctionBatches = {
+export type FunctionBatches = {
   /** How many fell into each class of sizes. */
   readonly sizes: number[];
   readonly byReason: Record<BatchReason, number>;

@@ -1,6 +1,6 @@
 import { type Clock, pause } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
-import { endRun, isFinal, type Run, type RunKey, RunTally } from "../model/run.ts";
+import { endRun, isFinal, type Run, type RunKey } from "../model/run.ts";
 import { hasRun, lateness } from "../model/terms.ts";
 import type { RunTarget } from "../replicas/pool.ts";
 import type { Store } from "../store/store.ts";
@@ -8,6 +8,7 @@ import { isRequeued } from "./claim-recorder.ts";
 import { deliveryOf } from "./ended-run.ts";
 import type { KnownRun, RunLookup } from "./lookup.ts";
 import { lateError, respondError } from "./response.ts";
+import type { RunTally } from "./run-tally.ts";
 
 /** A run that is neither queued nor known here is on its way from the store to a replica. */
 const TRIES = 20;
@@ -30,12 +31,12 @@ type CancellerParts = {
   readonly target: (appNumber: number) => RunTarget | null;
   /** Ends a file run that is in progress here; false if there is none. */
   readonly cancelFile: (runId: string) => boolean;
+  /** Counts runs that ended in the queue. */
+  readonly tally: RunTally;
 };
 
 /** Cancels runs at the request of callers, and ends the queued runs of deleted apps. */
 export class Canceller {
-  /** Runs that ended in the queue. */
-  readonly ended = new RunTally();
   readonly #parts: CancellerParts;
 
   constructor(parts: CancellerParts) {
@@ -99,7 +100,7 @@ export class Canceller {
     error: AppError,
     state: "cancelled" | "failure",
   ): Promise<boolean> {
-    const { store, clock, target, onDeliveries } = this.#parts;
+    const { store, clock, target, onDeliveries, tally } = this.#parts;
     const { id, appNumber, webhookEndpoint: url } = run;
     const now = clock.now();
     const response = respondError(id, error);
@@ -107,14 +108,16 @@ export class Canceller {
     const statusCode = state === "cancelled" ? null : status;
     const webhook = url === null ? null : { endpoint: url, sealedSecret: payload?.sealedSecret ?? null };
     const isKept = target(appNumber)?.config.deployment.recordPayloads !== "none";
+    const fate = { state, statusCode, errorCode: error.code, errorMessage: error.message };
+    const ended = endRun(run, fate, now);
     const hasEnded = await store.claims.endQueued({
       appNumber,
       id,
-      run: endRun(run, { state, statusCode, errorCode: error.code, errorMessage: error.message }, now),
+      run: ended,
       result: isKept ? { bytes, contentType } : null,
       delivery: webhook && deliveryOf(run, webhook, response, now),
     });
-    if (hasEnded) this.ended.add(appNumber, state);
+    if (hasEnded) tally.add(ended, null);
     if (hasEnded && run.terms?.concurrencyKey) this.#parts.onDropped(run);
     if (hasEnded && url !== null) onDeliveries();
     return hasEnded;

@@ -4,7 +4,7 @@ import { Counts } from "../kit/concurrency.ts";
 import { retry } from "../kit/retry.ts";
 import type { Log } from "../kit/log.ts";
 import { retryDelayMs } from "../model/retry.ts";
-import { type RunAttempt, RunTally } from "../model/run.ts";
+import type { RunAttempt } from "../model/run.ts";
 import { lateness } from "../model/terms.ts";
 import type { FinishedClaim } from "../store/runs/final-runs.ts";
 import type { ReleasedClaim } from "../store/runs/claims.ts";
@@ -12,6 +12,7 @@ import type { Store } from "../store/store.ts";
 import { deliveryOf, payloadOf, wholeResponse } from "./ended-run.ts";
 import type { LargePayloads } from "./large-payloads.ts";
 import type { Claim, LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
+import type { RunTally } from "./run-tally.ts";
 
 export type ClaimRecorderParts = {
   readonly store: Store;
@@ -22,6 +23,8 @@ export type ClaimRecorderParts = {
   readonly onDeliveries: () => void;
   /** A run of that app was requeued; `dueAt` is when it may begin, in epoch milliseconds, if not now. */
   readonly onReleased: (appNumber: number, dueAt: number | null) => void;
+  /** Counts runs whose end is stored. */
+  readonly tally: RunTally;
 };
 
 const BATCH = 256;
@@ -44,8 +47,6 @@ export const MAX_UNSTORED_BYTES = 64 * 1024 * 1024;
  * has claimed the run since. A run whose replica or service died is requeued instead.
  */
 export class ClaimRecorder implements RunRecorder {
-  /** Runs whose end is stored. */
-  readonly ended = new RunTally();
   readonly #parts: ClaimRecorderParts;
   readonly #finished: Batcher<FinishedClaim, Set<string>>;
   readonly #released: Batcher<ReleasedClaim, void>;
@@ -96,7 +97,7 @@ export class ClaimRecorder implements RunRecorder {
   }
 
   async #record(run: LiveRun, end: RunEnd, claim: Claim): Promise<void> {
-    const { log, clock, onReleased } = this.#parts;
+    const { log, clock, onReleased, tally } = this.#parts;
     const { id, target } = run.request;
     const { appNumber } = target;
     const { owner, fence } = claim;
@@ -127,7 +128,7 @@ export class ClaimRecorder implements RunRecorder {
       log.warn({ runId: id, fence }, "ignored a late outcome: the run was claimed again");
       return;
     }
-    this.ended.add(appNumber, finished.run.state);
+    tally.add(finished.run, end.timing);
     if (finished.delivery) this.#parts.onDeliveries();
   }
 

@@ -2,13 +2,13 @@ import type { Clock } from "../kit/clock.ts";
 import type { DiskReserve } from "../kit/disk-reserve.ts";
 import type { Log } from "../kit/log.ts";
 import { WriteBehind } from "../kit/write-behind.ts";
-import { RunTally } from "../model/run.ts";
 import { discardEnded, findEnded, packEnded } from "../store/runs/ended-runs.ts";
 import type { EndedBatch, EndedRun } from "../store/runs/ended-runs.ts";
 import type { Store } from "../store/store.ts";
 import type { Transcript } from "./transcript.ts";
 import { payloadOf } from "./ended-run.ts";
 import type { LiveRun, RunEnd, RunRecorder } from "./live-run.ts";
+import type { RunTally } from "./run-tally.ts";
 
 /** What is stored of an ended run; readers that come earlier get a stream's transcript from memory. */
 export type JournalEntry = EndedRun & { readonly transcript: Transcript | null };
@@ -41,8 +41,6 @@ const RETRY_MS = 1_000;
 
 /** Stores the records of ended runs in the background, in batches. */
 export class Journal {
-  /** All runs added, by state. */
-  readonly ended = new RunTally();
   /** Records that will never be stored. */
   lost = 0;
   /** Records that are not stored yet. */
@@ -76,7 +74,6 @@ export class Journal {
   /** When the disk is nearly full, only the record is kept. */
   add(ended: JournalEntry): void {
     const entry = this.#reserve.isLow ? { ...ended, payload: null, part: null } : ended;
-    this.ended.add(entry.run.appNumber, entry.run.state);
     if (this.waiting >= MAX_WAITING) {
       this.lost += 1;
       this.#dropped += 1;
@@ -171,13 +168,15 @@ function payloadBytes({ payload }: JournalEntry): number {
 /** Records runs that were not stored before they ended, through the journal. */
 export class LightRecorder implements RunRecorder {
   readonly #journal: Journal;
+  readonly #tally: RunTally;
   /** Runs that ended in this tick: all callers are answered before the first record is made. */
   #ended: { readonly run: LiveRun; readonly end: RunEnd }[] = [];
   /** Runs whose chunks are still being stored. */
   readonly #storing = new Set<Promise<void>>();
 
-  constructor(journal: Journal) {
+  constructor(journal: Journal, tally: RunTally) {
     this.#journal = journal;
+    this.#tally = tally;
   }
 
   record(run: LiveRun, end: RunEnd): void {
@@ -210,7 +209,9 @@ export class LightRecorder implements RunRecorder {
   #add(run: LiveRun, end: RunEnd): void {
     const { lastPart: part } = run;
     const transcript = run.isStream ? run.transcript() : null;
-    this.#journal.add({ run: run.record(), payload: payloadOf(run, end), part, transcript });
+    const record = run.record();
+    this.#tally.add(record, end.timing);
+    this.#journal.add({ run: record, payload: payloadOf(run, end), part, transcript });
     run.settle();
   }
 }

@@ -23,6 +23,7 @@ import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { AccountWeights } from "./account-weights.ts";
 import { QueueStates } from "./queue-states.ts";
+import { RunTally } from "./run-tally.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import type { Tracer } from "./traces/tracer.ts";
 import { QueueHistory } from "./queue/history.ts";
@@ -42,6 +43,8 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly tracer: Tracer;
+    /** Null if metrics are not exported to OpenTelemetry. */
+    readonly metricExport: object | null;
     readonly webhookAllow: AddressRanges;
     readonly ownership: Ownership;
     /** Null if this is the only service. */
@@ -76,6 +79,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Deliverer({ ...basics, secrets: signingSecrets, allow: parts.webhookAllow }),
   );
   const onDeliveries = (): void => deliverer.wake();
+  const tally = new RunTally(parts.metricExport !== null);
   const journal = await life.start(
     "journal",
     () => new Journal(store, log, clock, reserve),
@@ -83,13 +87,13 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   );
   const lightRecorder = await life.start(
     "ends of light runs",
-    () => new LightRecorder(journal),
+    () => new LightRecorder(journal, tally),
     (started) => started.settle(),
   );
   const onReleased: ClaimRecorderParts["onReleased"] = (...released) => dispatcher.released(...released);
   const recorder = await life.begin(
     "ends of runs",
-    () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased }),
+    () => new ClaimRecorder({ store, clock: steadyClock, log, large, onDeliveries, onReleased, tally }),
   );
   // Stopped before the recorders, which wait for it: only when it stops does it give up on storage that does not answer.
   const partWriter = await life.begin("transcripts", () => new PartWriter(store, log, clock, reserve));
@@ -142,6 +146,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     onDropped,
     target,
     cancelFile,
+    tally,
   });
   const queueStates = new QueueStates({
     store,
@@ -225,12 +230,14 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   const endRunsOf = (appNumber: number): void => {
     dispatcher.wake(appNumber);
     batchFeeder.wake();
+    tally.forget(appNumber);
     sweeper.purge(appNumber);
   };
   return {
     nodeId: owner,
     executor,
     journal,
+    tally,
     lightRecorder,
     recorder,
     lookup,

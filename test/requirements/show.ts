@@ -52,6 +52,27 @@ export const SHOW = {
     "doctor.hang":
       "doctor ends while the disk or the service hangs, and leaves at most one thread in the service.",
   }),
+  ...section("docs/metrics.md", {
+    "metrics.functions":
+      "/metrics has response, queue, cold start and execution times, errors and calls in flight by function.",
+    "metrics.hosted":
+      "/metrics has the hosted original's metrics by its names and labels, with the same counts.",
+    "metrics.zero": "Every series of an app exists from its deploy, at 0.",
+    "metrics.bounded": "There are as many series as the document says, whatever callers send.",
+    "metrics.queues": "/metrics has the depth of each app's queue by priority.",
+    "metrics.openmetrics":
+      "A scraper that asks for OpenMetrics gets it, with the trace of a run as an exemplar.",
+    "metrics.otlp":
+      "An OpenTelemetry collector gets all metrics, times as exponential histograms; one that is away costs nothing.",
+    "metrics.scrape": "10,000 apps cost a scrape a second of a processor at most, and it comes in pieces.",
+    "metrics.prometheus": "A real Prometheus scrapes a real service, and takes every sample.",
+  }),
+  ...section("docs/metrics.md: Dashboards", {
+    "metrics.dashboards": "Every expression of every panel of the dashboards gives data.",
+  }),
+  ...section("docs/metrics.md: Alerts", {
+    "metrics.alerts": "Each alert fires when it should and not when it should not; each has a runbook line.",
+  }),
   ...section("docs/operations.md: Upgrade", {
     "show.upgrade": "A database of an earlier schema is brought up to date, and keeps what is stored.",
     "upgrade.frozen": "A released migration never changes.",

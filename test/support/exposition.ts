@@ -11,7 +11,7 @@ export type Exposition = {
   readonly samples: readonly ExposedSample[];
 };
 
-const SAMPLE = /^([a-z_]+)(?:\{(.*)\})? ([-+.\w]+)$/;
+const SAMPLE = /^([a-z_]+)(?:\{(.*)\})? ([-+.\w]+)(?: # \{.*)?$/;
 const LABEL = /([a-z_]+)="((?:[^"\\]|\\.)*)",?/g;
 
 /** Reads the text form; throws at the first line that is not part of it. */

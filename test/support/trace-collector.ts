@@ -68,6 +68,7 @@ export class TraceCollector {
       OTEL_EXPORTER_OTLP_ENDPOINT: this.url,
       OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
       OTEL_BSP_SCHEDULE_DELAY: "0",
+      OTEL_METRICS_EXPORTER: "none",
     };
   }
 

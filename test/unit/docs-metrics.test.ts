@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { type Metric, METRICS } from "../../src/management/installation/metrics.ts";
+import { type Metric, METRICS } from "../../src/management/metrics/table.ts";
 import { verifies } from "../verifies.ts";
 
 const DOCUMENT = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
@@ -29,13 +29,13 @@ verifies(
 test("names follow Prometheus: units at the end, and _total on what only grows", () => {
   for (const [name, { kind, help }] of Object.entries<Metric>(METRICS)) {
     expect([name, name.endsWith("_total")]).toEqual([name, kind === "counter"]);
-    expect(name).toMatch(/^(?:millrace|process)(?:_[a-z]+)+$/);
+    expect(name).toMatch(/^(?:millrace|cerebrium|process)(?:_[a-z]+)+$/);
     expect(help).toMatch(/^[A-Z].*\.$/);
   }
 });
 
 test("every metric that the document speaks of exists", () => {
-  const named = [...DOCUMENT.matchAll(/`(?:rate\()?((?:millrace|process)_[a-z_]+)/g)].map(
+  const named = [...DOCUMENT.matchAll(/`(?:rate\()?((?:millrace|cerebrium|process)_[a-z_]*[a-z])/g)].map(
     ([, name = ""]) => name,
   );
   expect(named.length).toBeGreaterThan(Object.keys(METRICS).length);

@@ -1,5 +1,6 @@
 import type { HrTime, SpanContext, TraceState } from "@opentelemetry/api";
 import type { OTLPTraceExporter as Exporter } from "@opentelemetry/exporter-trace-otlp-http";
+import type { Resource } from "@opentelemetry/resources";
 import { VERSION } from "../../config/package-files.ts";
 import type { TraceSettings } from "../../config/telemetry.ts";
 import type { Span, SpanExporter } from "./span-queue.ts";
@@ -17,18 +18,12 @@ export async function openExporter(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): Promise<SpanExporter> {
   const { SpanKind, SpanStatusCode } = await import("@opentelemetry/api");
-  const { detectResources, envDetector, resourceFromAttributes } = await import("@opentelemetry/resources");
   const { OTLPTraceExporter } =
     protocol === "http/json"
       ? await import("@opentelemetry/exporter-trace-otlp-http")
       : await import("@opentelemetry/exporter-trace-otlp-proto");
   const exporter = new OTLPTraceExporter({ url });
-  const named = {
-    "service.name": env["OTEL_SERVICE_NAME"] || NAME,
-    "service.version": VERSION,
-    "service.instance.id": nodeId,
-  };
-  const resource = resourceFromAttributes(named).merge(detectResources({ detectors: [envDetector] }));
+  const resource = await resourceOf(nodeId, env);
   const scope = { name: NAME, version: VERSION, schemaUrl: SCHEMA_URL };
   const kinds = { internal: SpanKind.INTERNAL, server: SpanKind.SERVER, client: SpanKind.CLIENT };
 
@@ -72,6 +67,20 @@ export async function openExporter(
       }),
     close: () => exporter.shutdown(),
   };
+}
+
+/** What spans and metrics say of the service that they come from. */
+export async function resourceOf(
+  nodeId: string,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): Promise<Resource> {
+  const { detectResources, envDetector, resourceFromAttributes } = await import("@opentelemetry/resources");
+  const named = {
+    "service.name": env["OTEL_SERVICE_NAME"] || NAME,
+    "service.version": VERSION,
+    "service.instance.id": nodeId,
+  };
+  return resourceFromAttributes(named).merge(detectResources({ detectors: [envDetector] }));
 }
 
 function contextOf(traceId: string, spanId: string, isRemote: boolean, traceState?: TraceState): SpanContext {

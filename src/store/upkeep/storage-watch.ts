@@ -66,6 +66,10 @@ export class StorageWatch {
     return this.#parts.reserve.shortage;
   }
 
+  get space(): DiskReserve["space"] {
+    return this.#parts.reserve.space;
+  }
+
   get isLow(): boolean {
     return this.#parts.reserve.isLow;
   }

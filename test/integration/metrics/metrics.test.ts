@@ -2,8 +2,10 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "vitest";
-import { type Metric, METRICS } from "../../../src/management/installation/metrics.ts";
+import { type Metric, METRICS } from "../../../src/management/metrics/table.ts";
 import { type Exposition, parseExposition } from "../../support/exposition.ts";
+import { DeployClient } from "../../support/deploy-client.ts";
+import { zipOf } from "../../support/zip.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { type TestService, testService } from "../../support/service.ts";
 import { until } from "../../support/until.ts";
@@ -53,6 +55,7 @@ const shared = sharedService(
   {
     app: { main: APP, toml: ONE_REPLICA },
     idle: { main: APP },
+    counted: { main: APP },
     queue: { main: APP, toml: ONE_REPLICA },
     hooked: { main: APP },
   },
@@ -82,9 +85,85 @@ verifies("operations.metrics", "runs, replicas and starts are counted by app and
   expect(valueOf(found, "millrace_commit_seconds_bucket", { le: "+Inf" })).toBe(
     valueOf(found, "millrace_commit_seconds_count"),
   );
-  // An app that nobody called has nothing to show.
-  expect(found.samples.filter(({ labels }) => labels["app"] === "idle")).toEqual([]);
+  // The hosted original's names have the same.
+  const hosted = { project_id: test.service.owner.projectId, app_id: `${app.project}-app`, app_name: "app" };
+  const counts = ["run_total", "run_successes_total", "run_errors_total", "containers_ready_count"];
+  expect(counts.map((name) => valueOf(found, `cerebrium_${name}`, { ...hosted, region: "local" }))).toEqual([
+    6, 4, 2, 1,
+  ]);
+  expect(valueOf(found, "cerebrium_memory_usage_bytes", hosted)).toBeGreaterThan(1e6);
+  for (const [ours, theirs] of [
+    ["response", "response"],
+    ["queue", "queue"],
+    ["cold_start", "coldstart"],
+    ["execution", "execution"],
+  ]) {
+    const sum = (name: string) =>
+      found.samples
+        .filter(({ name: each, labels }) => each === name && (labels["app"] ?? labels["app_name"]) === "app")
+        .reduce((total, { value }) => total + value, 0);
+    const [count, ms] = [`millrace_${ours}_seconds_count`, `cerebrium_run_${theirs}_time_ms_sum`].map(sum);
+    expect([theirs, count]).toEqual([theirs, sum(`cerebrium_run_${theirs}_time_ms_count`)]);
+    expect(ms).toBeCloseTo(sum(`millrace_${ours}_seconds_sum`) * 1000, 3);
+  }
 });
+
+verifies(
+  ["metrics.functions", "metrics.zero"],
+  "times, errors and calls in flight by function; an app that was never called has all of it, at 0",
+  async () => {
+    const test = shared();
+    const { projectId: project, token } = test.service.owner;
+    const deployed = new DeployClient(
+      { baseUrl: test.service.baseUrl, projectId: project, token },
+      "deployed",
+    );
+    expect(await deployed.deploy(await zipOf({ "main.py": APP }))).toMatchObject({ status: "success" });
+    await test.call("counted");
+    await test.call("counted", {}, { functionName: "fail" });
+    await test.call("counted", { n: 1, m: 2 });
+    const found = await scrape(test);
+    const of = (name: string) => ({ project, app: "counted", function: name });
+    expect(valueOf(found, "millrace_response_seconds_count", of("run"))).toBe(2);
+    expect(valueOf(found, "millrace_execution_seconds_count", of("fail"))).toBe(1);
+    expect(valueOf(found, "millrace_cold_start_seconds_count", of("run"))).toBe(1);
+    const failed = (name: string, code: string) =>
+      valueOf(found, "millrace_run_errors_total", { ...of(name), code });
+    expect([
+      failed("fail", "app_error"),
+      failed("run", "invalid_arguments"),
+      failed("run", "app_error"),
+    ]).toEqual([1, 1, 0]);
+    const ofIdle = found.samples.filter(({ labels }) => (labels["app"] ?? labels["app_name"]) === "deployed");
+    // The deploy has started a replica to see whether it can.
+    const isOfReplicas = /replica|containers|cold_starts_total|utilization|usage/;
+    expect(ofIdle.filter(({ name, value }) => value !== 0 && !isOfReplicas.test(name))).toEqual([]);
+    const ofCounted = found.samples.filter(
+      ({ labels }) => (labels["app"] ?? labels["app_name"]) === "counted",
+    );
+    // Both apps have the same functions.
+    expect(ofIdle.map(({ name }) => name).toSorted()).toEqual(ofCounted.map(({ name }) => name).toSorted());
+  },
+);
+
+verifies(
+  ["metrics.openmetrics", "metrics.hosted"],
+  "a scraper that asks for OpenMetrics gets it",
+  async () => {
+    const test = shared();
+    const accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    const response = await fetch(`${test.service.baseUrl}/metrics`, { headers: { accept } });
+    expect(response.headers.get("content-type")).toBe(
+      "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    );
+    const text = await response.text();
+    expect(text).toMatch(/\n# EOF\n$/);
+    expect(text).not.toContain("\n\n");
+    const { types } = parseExposition(text);
+    expect(types.get("cerebrium_run")).toBe("counter");
+    expect(types.get("cerebrium_run_execution_time_ms")).toBe("histogram");
+  },
+);
 
 verifies("operations.metrics", "what waits is shown with its age, and gone when it is over", async () => {
   const test = shared();
@@ -117,7 +196,8 @@ verifies("operations.metrics", "what waits is shown with its age, and gone when 
   });
   expect(valueOf(found, "millrace_runs_total", { ...app, state: "cancelled" })).toBe(1);
   expect(valueOf(found, "millrace_queue_oldest_seconds", app)).toBe(0);
-  expect(found.samples.filter(({ name }) => name.startsWith("millrace_async"))).toEqual([]);
+  expect(valueOf(found, "millrace_async_queued", app)).toBe(0);
+  expect(valueOf(found, "millrace_async_oldest_seconds", app)).toBe(0);
 });
 
 verifies("operations.metrics", "webhooks are counted by result, and what is pending has an age", async () => {
@@ -158,7 +238,8 @@ verifies(
     expect(["1", "2", "4", "32", "64", "1024", "+Inf"].map(upTo)).toEqual([1, 1, 2, 2, 3, 3, 3]);
     expect(valueOf(found, "millrace_batch_size_sum", of)).toBe(68);
     expect(valueOf(found, "millrace_batch_size_count", of)).toBe(3);
-    const named = new Set(found.samples.flatMap(({ labels }) => labels["function"] ?? []));
+    const ofBatches = found.samples.filter(({ name }) => name.startsWith("millrace_batch"));
+    const named = new Set(ofBatches.map(({ labels }) => labels["function"]));
     expect([...named]).toEqual(["embed"]);
   },
 );

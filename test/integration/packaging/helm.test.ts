@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect } from "vitest";
-import { parseAllDocuments } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { CHART, MANIFESTS, plainManifests, renderChart } from "../../../scripts/render-manifests.ts";
-import { FULL_VALUES, LEAST_VALUES, hasHelm } from "../../support/helm-chart.ts";
+import { chartFile, FULL_VALUES, LEAST_VALUES, hasHelm } from "../../support/helm-chart.ts";
 import { verifies } from "../../verifies.ts";
 
 // oxlint-disable-next-line no-explicit-any
@@ -72,7 +72,13 @@ describe.skipIf(!hasHelm())("the chart", () => {
 
   verifies("helm.renders", "every value has its effect", () => {
     const objects = rendered(FULL_VALUES);
-    expect([...objects.keys()]).toEqual(expect.arrayContaining(["Ingress", "PodMonitor"]));
+    expect([...objects.keys()]).toEqual(expect.arrayContaining(["Ingress", "PodMonitor", "ServiceMonitor"]));
+    const rules = parse(chartFile("alerts.yaml")) as { groups: unknown };
+    expect(objects.get("PrometheusRule")!.spec).toEqual(rules);
+    const dashboards = (objects.get("ConfigMap") as unknown as { data: Record<string, string> }).data;
+    expect(Object.keys(dashboards)).toHaveLength(4);
+    for (const [name, text] of Object.entries(dashboards))
+      expect(JSON.parse(text)).toEqual(JSON.parse(chartFile(`dashboards/${name.replace("millrace-", "")}`)));
     const { spec, container, variables } = podOf(objects);
     expect(container.image).toBe(`registry.test/millrace@${FULL_VALUES.image.tag}`);
     expect(spec.terminationGracePeriodSeconds).toBe(80);

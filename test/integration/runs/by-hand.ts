@@ -19,6 +19,7 @@ import type { LargePayloads } from "../../../src/runs/large-payloads.ts";
 import type { RunRequest } from "../../../src/runs/live-run.ts";
 import type { RunTarget } from "../../../src/replicas/pool.ts";
 import { PartReader, PartWriter } from "../../../src/runs/transcript-parts.ts";
+import { RunTally } from "../../../src/runs/run-tally.ts";
 import { Submitter } from "../../../src/runs/submit.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
 import { emptyOutlook } from "../../support/no-queue.ts";
@@ -127,7 +128,8 @@ export class ByHand {
     const log = createLog("silent");
     const clock = CLOCK;
     const partWriter = new PartWriter(store, log, clock);
-    const lightRecorder = new LightRecorder(new Journal(store, log, clock));
+    const tally = new RunTally();
+    const lightRecorder = new LightRecorder(new Journal(store, log, clock), tally);
     const onReleased = (of: number, dueAt: number | null): void => this.dispatcher.released(of, dueAt);
     this.recorder = new ClaimRecorder({
       store,
@@ -136,6 +138,7 @@ export class ByHand {
       large,
       onDeliveries: () => undefined,
       onReleased,
+      tally,
     });
     const partReader = new PartReader(store, clock);
     const checkpointWriter = new CheckpointWriter({ store, clock, log });

@@ -4,6 +4,7 @@ import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
 
@@ -17,7 +18,25 @@ describe.each(DATABASE_KINDS)("figures on %s", (kind) => {
     await store.runs.accept(queued.map((run) => ({ run, payload: samplePayload(), owner: null })));
     await store.runs.accept([running, other].map((run) => ({ run, payload: samplePayload(), owner: "one" })));
     await store.runs.insertFinished([packEnded([sampleEnd(sampleRun({ appNumber: 4 }))])]);
-    expect(await store.figures.queuedRuns()).toEqual([{ appNumber: 4, count: 3, oldestAt: 1_000 }]);
+    expect(await store.figures.queuedRuns()).toEqual([
+      { appNumber: 4, count: 3, high: 0, normal: 3, low: 0, oldestAt: 1_000 },
+    ]);
+    await store.close();
+  });
+
+  verifies("metrics.queues", "queued runs are counted by priority", async () => {
+    const store = await openStore(await databases.fresh(kind));
+    const none = { notBefore: null, startBy: null, endBy: null, maxAttempts: null };
+    const tags = ['"priority":-1', "100%"];
+    const priorities = [600, 0.5, 0, -0, -600, -1, -2];
+    const queued = priorities.map((priority) =>
+      queuedRun({ appNumber: 4, createdAt: 1_000, terms: { ...none, priority, tags } }),
+    );
+    queued.push(queuedRun({ appNumber: 4, createdAt: 1_000 }));
+    await store.runs.accept(queued.map((run) => ({ run, payload: samplePayload(), owner: null })));
+    expect(await store.figures.queuedRuns()).toEqual([
+      { appNumber: 4, count: 8, high: 2, normal: 3, low: 3, oldestAt: 1_000 },
+    ]);
     await store.close();
   });
 

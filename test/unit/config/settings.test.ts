@@ -35,6 +35,7 @@ verifies(
       settings: {
         ...INTERNALS,
         traces: null,
+        metricExport: null,
         dataDir: resolve(".millrace"),
         host: "127.0.0.1",
         apiPort: 4000,
@@ -193,6 +194,7 @@ test("each setting is read from its flag, its variable and its key", () => {
   const expected = {
     ...INTERNALS,
     traces: null,
+    metricExport: null,
     dataDir: "/srv/data",
     host: "::1",
     apiPort: 0,

@@ -7,7 +7,6 @@ import {
   requireMove,
   RUN_MOVES,
   RUN_STATES,
-  RunTally,
   UNFINISHED,
   WEBHOOK_STATES,
   withoutEnd,
@@ -91,15 +90,4 @@ test("a record is as far as its run has come, ended or not", () => {
   expect(ended).toMatchObject({ ...fate, completedAt: 5_000, updatedAt: 5_000, responseMs: 4_000 });
   expect(withoutEnd(ended)).toEqual(begun);
   expect(endRun(begun, fate, 0).responseMs).toBe(0);
-});
-
-test("runs are counted by app and state", () => {
-  const tally = new RunTally();
-  tally.add(1, "success");
-  tally.add(1, "success");
-  tally.add(7, "failure");
-  expect([...tally.byApp]).toEqual([
-    [1, { queued: 0, running: 0, success: 2, failure: 0, cancelled: 0 }],
-    [7, { queued: 0, running: 0, success: 0, failure: 1, cancelled: 0 }],
-  ]);
 });
