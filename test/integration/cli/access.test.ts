@@ -27,7 +27,7 @@ verifies("cli.accounts", "service accounts are made, listed, rotated and deleted
   const { exp, iat } = claimsOf(token);
   expect(Math.round((Number(exp) - Number(iat)) / 86_400)).toBe(30);
   expect(await client.ok("service-accounts", "list")).toMatch(
-    /^ID +NAME +ROLE +EXPIRES +LAST USED\n(?:.*\n)*sa-\S+ +ci +run +in (?:29|30) d +–$/m,
+    /^ID +NAME +ROLE +WEIGHT +EXPIRES +LAST USED\n(?:.*\n)*sa-\S+ +ci +run +1 +in (?:29|30) d +–$/m,
   );
 
   const rotated = await client.json("service-accounts", "rotate", "ci", "--overlap", "1h");
@@ -59,7 +59,9 @@ verifies(
       origins: ["https://a.example", "https://b.example"],
       callsPerMinute: 60,
     });
-    expect(await client.ok("service-accounts", "list")).toMatch(/^sa-\S+ +shop +call: hello, counter +in /m);
+    expect(await client.ok("service-accounts", "list")).toMatch(
+      /^sa-\S+ +shop +call: hello, counter +1 +in /m,
+    );
     const token = ["service-accounts", "token"];
     const ada = (await client.ok(...token, "shop", "--user", "ada", "--expires", "15m")).trim();
     const { sub, user, exp, iat } = claimsOf(ada);

@@ -5,6 +5,7 @@ import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { insertForwarded } from "../../support/forwarded-runs.ts";
 import { queuedRun, sampleDelivery, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
 import { verifies } from "../../verifies.ts";
+import { NO_WISHES } from "../../../src/model/wishes.ts";
 
 const databases = testDatabases();
 
@@ -26,7 +27,7 @@ describe.each(DATABASE_KINDS)("figures on %s", (kind) => {
 
   verifies("metrics.queues", "queued runs are counted by priority", async () => {
     const store = await openStore(await databases.fresh(kind));
-    const none = { notBefore: null, startBy: null, endBy: null, maxAttempts: null };
+    const none = { ...NO_WISHES, notBefore: null, startBy: null, endBy: null };
     const tags = ['"priority":-1', "100%"];
     const priorities = [600, 0.5, 0, -0, -600, -1, -2];
     const queued = priorities.map((priority) =>

@@ -3,6 +3,7 @@ import { SpanCounts } from "../../../src/kit/histograms.ts";
 import { makeRun, NOT_BEGUN, type Run } from "../../../src/model/run.ts";
 import { OTHER_FUNCTION, RunTally, SERVER_FUNCTION } from "../../../src/runs/run-tally.ts";
 import { verifies } from "../../verifies.ts";
+import { NO_WISHES } from "../../../src/model/wishes.ts";
 
 const TRACE = { traceId: "aa", parentId: null, spanId: null, isSampled: true, state: null };
 const TIMING = { queueMs: 10, startMs: 0, setupMs: 0, runMs: 40 };
@@ -70,7 +71,7 @@ verifies(
 
 test("a delay that the caller asked for is no waiting time", () => {
   const tally = new RunTally();
-  const terms = { priority: 0, notBefore: 6_000, startBy: null, endBy: null, maxAttempts: null, tags: [] };
+  const terms = { ...NO_WISHES, notBefore: 6_000, startBy: null, endBy: null };
   tally.add(ended("run", { terms, responseMs: 5_060 }), { ...TIMING, queueMs: 5_010 });
   const run = tally.byApp.get(7)?.get("run");
   expect([run?.response.sumMs, run?.queue.sumMs]).toEqual([60, 10]);
