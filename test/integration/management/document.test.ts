@@ -58,6 +58,7 @@ test("each operation keeps its group, after which generated clients name their c
     "Logs",
     "Members",
     "Projects",
+    "Queues",
     "Runs",
     "Schedules",
     "Secrets",
