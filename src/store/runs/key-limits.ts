@@ -13,7 +13,7 @@ import {
 import { heavyRead, read, type Session, write } from "../operation.ts";
 import { all, appsFound, firstOf } from "../queries.ts";
 import { PARKED } from "../schema/0006-queue-limits.ts";
-import { codeBefore, isDue, isInState, isUnfinished, nameOfState, placeInQueue } from "./run-columns.ts";
+import { codeBefore, isDue, isInState, isUnfinished, nameOfState, placeInQueue, STATE_CODES } from "./run-columns.ts";
 import { isDueIn, type PickedRun } from "./turns.ts";
 
 // What an app allows its runs, and those of a concurrency key. Every claim keeps to it, whatever else happens. A run that comes
@@ -261,15 +261,23 @@ async function runningOf(session: Session, { appNumber }: Pick<LimitQuery, "appN
 /** How many runs of a key are running, and how many wait for their turn. */
 async function countOf(session: Session, { appNumber, key }: AppKey) {
   const { sql, db } = session;
-  // One statement for both: a Postgres without statistics might search the index of all that are due for the key.
+  // Each state by itself, so that the parked runs are passed over: there may be a million. As a column, since a Postgres without
+  // statistics might search the index of all that are due for the key.
   const { rows } = await sql<{ state: number; count: number }>`
-    select state, count(*) as count from (
-      select runs.state from runs where runs.app_number = ${appNumber} and runs.concurrency_key = ${key}
-        and ${isKeyed(session)} and runs.due_at is null limit ${MOST_COUNTED}
-    ) as counted group by state
+    with states (state) as (values (${codeLit(session, "queued")}), (${codeLit(session, "running")}))
+    select state, (
+      select count(*) from (
+        select 1 from runs where runs.app_number = ${appNumber} and runs.concurrency_key = ${key}
+          and ${isKeyed(session)} and runs.state = states.state and runs.due_at is null limit ${MOST_COUNTED}
+      ) as counted
+    ) as count from states
   `.execute(db);
   const of = (state: RunState): number => rows.find((row) => nameOfState(row.state) === state)?.count ?? 0;
   return { running: of("running"), due: of("queued") };
+}
+
+function codeLit({ sql }: Session, state: RunState): RawBuilder<unknown> {
+  return sql.lit(STATE_CODES[state]);
 }
 
 /** The condition of the index of runs with keys. */
