@@ -33,6 +33,11 @@ export function nextRoomAt(starts: Starts, rate: Rate, now: number): number {
   return now;
 }
 
+/** No run has to wait longer for the rate. */
+export function longestWait(rate: Rate): number {
+  return endOf(0, rate);
+}
+
 /** With so many runs that began now. */
 export function withStarts(starts: Starts, rate: Rate, now: number, count: number): Starts {
   const counted = recent(starts, rate, now);

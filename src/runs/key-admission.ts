@@ -52,15 +52,16 @@ export class KeyAdmission {
       .finally(() => (this.#working = null));
   }
 
-  /** Admits keys all of whose runs are parked. */
+  /** Admits keys whose parked runs nothing else admits. */
   async look(): Promise<void> {
-    const { store, queueOf } = this.#parts;
+    const { store, clock, queueOf } = this.#parts;
     for (const appNumber of await store.keyLines.apps()) {
       const served = queueOf(appNumber);
       if (!served) continue;
       for (let after: string | null = ""; after !== null && !this.#isStopping;) {
-        const seen = await store.keyLines.stuck({ appNumber, after, limit: LOOK_PAGE });
-        this.admit(appNumber, seen.keys, served.queue);
+        const { queue } = served;
+        const seen = await store.keyLines.stuck({ appNumber, queue, now: clock.now(), after, limit: LOOK_PAGE });
+        this.admit(appNumber, seen.keys, queue);
         after = seen.next;
       }
     }
@@ -77,11 +78,11 @@ export class KeyAdmission {
       // What comes meanwhile counts once more.
       for (const [name] of page) this.#waiting.delete(name);
       const now = clock.now();
-      const admissions = page.map(([, { queue, ...key }]) => ({
-        ...key,
-        queue: queueOf(key.appNumber)?.queue ?? queue,
-        now,
-      }));
+      const admissions = page.map(([, { queue, ...key }]) => {
+        const served = queueOf(key.appNumber);
+        // An app without limits has none, whatever it had when the run came.
+        return { ...key, queue: served ? served.queue : queue, now };
+      });
       try {
         const admitted = await store.keyLines.admit(admissions);
         admitted.forEach(({ appNumber, key, count, hasMore, nextAt }, i) => {

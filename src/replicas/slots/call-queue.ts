@@ -81,6 +81,11 @@ export class CallQueue<C extends Pick<SlotCall, "enqueuedAt">> {
     return true;
   }
 
+  /** A place whose first call is another one by now: its own is according to that one's time. */
+  replace(call: C): void {
+    if (this.remove(call)) this.putBack([call]);
+  }
+
   #clear(index: number): void {
     this.#items[index] = undefined;
     this.size -= 1;

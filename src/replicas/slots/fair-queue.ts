@@ -106,6 +106,22 @@ export class FairQueue<C extends Waiter> {
     }
   }
 
+  /** Puts back what is left of a place that has had its turn. */
+  putRest(place: C): void {
+    const line = this.#lineOf(place);
+    line.calls.putBack([place]);
+    this.size += 1;
+    this.#note(line);
+  }
+
+  /** See `CallQueue`. The turn of the line stays as it is: a caller that cancels calls does not come forward. */
+  replace(place: C): void {
+    const line = this.#lines.get(keyOf(place));
+    if (!line) return;
+    line.calls.replace(place);
+    this.#note(line);
+  }
+
   /** False if the call is not here. */
   remove(call: C): boolean {
     const line = this.#lines.get(keyOf(call));

@@ -53,6 +53,17 @@ export class Lanes<C extends Pick<SlotCall, "lane" | "enqueuedAt" | "fairness">>
     this.backlog.putBack(calls.filter(({ lane }) => lane === "backlog"));
   }
 
+  /** Puts back what is left of a place that has had its turn. */
+  putRest(place: C): void {
+    if (place.lane === "caller") this.callers.putRest(place);
+    else this.backlog.putBack([place]);
+  }
+
+  /** See `CallQueue`. */
+  replace(place: C): void {
+    this.#laneOf(place).replace(place);
+  }
+
   /** False if the call is not here. */
   remove(call: C): boolean {
     return this.#laneOf(call).remove(call);

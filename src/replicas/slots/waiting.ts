@@ -125,7 +125,7 @@ export class Waiting<C extends SlotCall> {
     if (!place) return waitMs;
     if (!(place instanceof Group) || !batches) return { calls: [place as C], batch: null };
     const { calls, batch, others } = batches.take(place, leaving, moment.now);
-    if (place.calls.length > 0) this.#lanes.putBack([place]);
+    if (place.calls.length > 0) this.#lanes.putRest(place);
     for (const each of others) this.#replace(each);
     return { calls, batch };
   }
@@ -149,8 +149,8 @@ export class Waiting<C extends SlotCall> {
 
   /** The first call of a group has left: its place is now that of the next one, if there is one. */
   #replace(group: Group<C>): void {
-    this.#lanes.remove(group);
-    if (group.calls.length > 0) this.#lanes.putBack([group]);
+    if (group.calls.length > 0) this.#lanes.replace(group);
+    else this.#lanes.remove(group);
   }
 
   /** Puts calls that came back into their old places again. */

@@ -4,6 +4,7 @@ import type { QueueConfig, Rate } from "../../model/app-config.ts";
 import {
   endOfAll,
   hasKeyLimits,
+  longestWait,
   nextRoomAt,
   roomIn,
   type Starts,
@@ -12,7 +13,7 @@ import {
 import { heavyRead, read, type Session, write } from "../operation.ts";
 import { all, appsFound, firstOf } from "../queries.ts";
 import { PARKED } from "../schema/0006-queue-limits.ts";
-import { codeBefore, isDue, isInState, isUnfinished, nameOfState, placeInQueue } from "./run-columns.ts";
+import { codeBefore, isDue, isInState, isUnfinished, nameOfState, placeInQueue, STATE_CODES } from "./run-columns.ts";
 import { isDueIn, type PickedRun } from "./turns.ts";
 
 // What an app allows its runs, and those of a concurrency key. Every claim keeps to it, whatever else happens. A run that comes
@@ -132,33 +133,41 @@ export const keyLines = {
   }),
 
   /**
-   * Of the next keys of an app's unfinished runs after one, those all of whose runs are parked; and the last of the keys, null
-   * at the end. Goes from key to key. Of other keys the end of a run admits the next one.
+   * Of the next keys of an app's unfinished runs after one, those with parked runs that nothing will admit; and the last of the
+   * keys, null at the end. Goes from key to key. A run of the key that is due or running admits the next one at its end, and
+   * one that is delayed for the rate when it begins; one that its caller has delayed may do so in a month only. If the app
+   * limits keys no more, none of them does.
    */
-  stuck: heavyRead(async (session, { appNumber, after, limit }: KeysQuery): Promise<StuckKeys> => {
+  stuck: heavyRead(async (session, query: KeysQuery): Promise<StuckKeys> => {
+    const { appNumber, after, limit, queue, now } = query;
     const { sql, db } = session;
     const key = sql`runs.concurrency_key`;
     const ofApp = sql`runs.app_number = ${appNumber} and ${isKeyed(session)}`;
     const ofKey = sql`${ofApp} and ${key} = found.key`;
-    const { rows } = await sql<{ key: string; nth: number; isMoving: number | boolean }>`
+    const rate = queue?.concurrencyKeyRateLimit ?? null;
+    const isSoon = sql`exists (
+      select 1 from runs where ${ofKey} and ${isInState(session, "queued")}
+        and runs.due_at <= ${now + (rate ? longestWait(rate) : 0)}
+    )`;
+    const isMoving = sql`(
+      exists (select 1 from runs where ${ofKey} and ${isInState(session, "running")})
+      or exists (select 1 from runs where ${ofKey} and ${isDue(session)}) or ${isSoon}
+    )`;
+    const isLeft = hasKeyLimits(queue) ? sql`not ${isMoving}` : sql`true`;
+    const ofParked = sql`runs.app_number = ${appNumber} and ${key} = found.key and ${isParked(session)}`;
+    const { rows } = await sql<{ key: string; nth: number; isStuck: number | boolean }>`
       with recursive found (key, nth) as (
         select (select ${key} from runs where ${ofApp} and ${key} > ${after} order by ${key} limit 1), 1
         union all
         select (select ${key} from runs where ${ofApp} and ${key} > found.key order by ${key} limit 1), nth + 1
         from found where found.key is not null and nth < ${limit}
       )
-      select key, nth, (
-        exists (select 1 from runs where ${ofKey} and ${isInState(session, "running")})
-        or exists (select 1 from runs where ${ofKey} and ${isDue(session)})
-        or exists (
-          select 1 from runs where ${ofKey} and ${isInState(session, "queued")} and runs.due_at < ${sql.lit(PARKED)}
-        )
-      ) as is_moving
+      select key, nth, (exists (select 1 from runs where ${ofParked}) and ${isLeft}) as is_stuck
       from found where key is not null
     `.execute(db);
     rows.sort((a, b) => a.nth - b.nth);
     return {
-      keys: rows.flatMap((row) => (row.isMoving ? [] : row.key)),
+      keys: rows.flatMap((row) => (row.isStuck ? row.key : [])),
       next: rows.length === limit ? (rows.at(-1)?.key ?? null) : null,
     };
   }),
@@ -189,7 +198,7 @@ export const keyLines = {
   }),
 };
 
-type KeysQuery = { readonly appNumber: number; readonly after: string; readonly limit: number };
+type KeysQuery = LimitQuery & { readonly after: string; readonly limit: number };
 type StuckKeys = { readonly keys: readonly string[]; readonly next: string | null };
 type WaitingQuery = { readonly appNumber: number; readonly most: number };
 type RemoveQuery = { readonly now: number; readonly limit: number };
@@ -252,15 +261,23 @@ async function runningOf(session: Session, { appNumber }: Pick<LimitQuery, "appN
 /** How many runs of a key are running, and how many wait for their turn. */
 async function countOf(session: Session, { appNumber, key }: AppKey) {
   const { sql, db } = session;
-  // One statement for both: a Postgres without statistics might search the index of all that are due for the key.
+  // Each state by itself, so that the parked runs are passed over: there may be a million. As a column, since a Postgres without
+  // statistics might search the index of all that are due for the key.
   const { rows } = await sql<{ state: number; count: number }>`
-    select state, count(*) as count from (
-      select runs.state from runs where runs.app_number = ${appNumber} and runs.concurrency_key = ${key}
-        and ${isKeyed(session)} and runs.due_at is null limit ${MOST_COUNTED}
-    ) as counted group by state
+    with states (state) as (values (${codeLit(session, "queued")}), (${codeLit(session, "running")}))
+    select state, (
+      select count(*) from (
+        select 1 from runs where runs.app_number = ${appNumber} and runs.concurrency_key = ${key}
+          and ${isKeyed(session)} and runs.state = states.state and runs.due_at is null limit ${MOST_COUNTED}
+      ) as counted
+    ) as count from states
   `.execute(db);
   const of = (state: RunState): number => rows.find((row) => nameOfState(row.state) === state)?.count ?? 0;
   return { running: of("running"), due: of("queued") };
+}
+
+function codeLit({ sql }: Session, state: RunState): RawBuilder<unknown> {
+  return sql.lit(STATE_CODES[state]);
 }
 
 /** The condition of the index of runs with keys. */

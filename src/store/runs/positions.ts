@@ -61,7 +61,8 @@ async function rankOf(session: Session, { appNumber, id }: PositionQuery): Promi
  */
 async function aheadInOtherLines(session: Session, query: PositionQuery, own: Rank): Promise<number> {
   const { appNumber, turn = null, weights = {} } = query;
-  const round = Math.floor((own.rank - 1 + usedOf(turn, own.line)) / weightOf(weights, own.line));
+  const ownWeight = weightOf(weights, own.line);
+  const round = Math.floor((own.rank - 1 + usedOf(turn, own.line, ownWeight)) / ownWeight);
   let ahead = 0;
   let isBefore = true;
   let from = turn;
@@ -77,7 +78,8 @@ async function aheadInOtherLines(session: Session, query: PositionQuery, own: Ra
       if (line === own.line) isBefore = false;
       else {
         const rounds = isBefore ? round + 1 : round;
-        turns.push({ line, turns: weightOf(weights, line) * rounds - (rounds > 0 ? usedOf(turn, line) : 0) });
+        const weight = weightOf(weights, line);
+        turns.push({ line, turns: weight * rounds - (rounds > 0 ? usedOf(turn, line, weight) : 0) });
       }
     }
     const taken = turns.filter((one) => one.turns > 0);
@@ -86,6 +88,8 @@ async function aheadInOtherLines(session: Session, query: PositionQuery, own: Ra
     const counts = await countUpTo(session, appNumber, names, most);
     taken.forEach(({ turns: all }, i) => (ahead += counts[i] === most ? all : Math.min(all, counts[i] ?? 0)));
     const last = page.at(-1);
+    // Of the lines that follow none has a turn before this one; there may be any number of them.
+    if (!isBefore && round === 0) return ahead;
     if (stop >= 0 || page.length < limit || last === undefined || ahead >= EXACT) return ahead;
     from = { line: last, used: 0, isAlone: false };
     limit *= 4;

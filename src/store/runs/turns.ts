@@ -63,7 +63,8 @@ async function pickAlone(session: Session, query: PickQuery): Promise<Picks | nu
   if (!first) return { picks: [], hasMore: false, turn: before };
   if (first.line !== first.last) return null;
   const count = fitting(rows, query);
-  const used = (usedOf(before, first.line) + count) % weightOf(weights, first.line);
+  const weight = weightOf(weights, first.line);
+  const used = (usedOf(before, first.line, weight) + count) % weight;
   const turn = { line: first.line, used, isAlone: true };
   return { picks: rows.slice(0, count), hasMore: count < rows.length, turn };
 }
@@ -75,7 +76,10 @@ async function pickInTurn(session: Session, query: PickQuery): Promise<Picks> {
   const most = Math.max(2, Math.min(limit, MAX_LINES));
   const names = await linesInTurn(session, { appNumber, turn, limit: most });
   if (names.length === 0) return { picks: [], hasMore: false, turn };
-  const weighed = names.map((name) => ({ name, weight: weightOf(weights, name), used: usedOf(turn, name) }));
+  const weighed = names.map((name) => {
+    const weight = weightOf(weights, name);
+    return { name, weight, used: usedOf(turn, name, weight) };
+  });
   // Several rounds only of lines that are all there are: further ones would have their turn first.
   const total = weighed.reduce((sum, { weight }) => sum + weight, 0);
   const rounds = names.length < most ? Math.ceil(limit / total) + 1 : 1;
@@ -200,9 +204,9 @@ export function weightOf(weights: Weights, line: string): number {
   return (Object.hasOwn(weights, account) && weights[account]) || 1;
 }
 
-/** How many runs of a line's first turn are used. */
-export function usedOf(turn: Turn | null, line: string): number {
-  return turn?.line === line ? turn.used : 0;
+/** How many runs of a line's first turn are used: fewer than its weight, which may have been greater before. */
+export function usedOf(turn: Turn | null, line: string, weight: number): number {
+  return turn?.line === line ? Math.min(turn.used, weight - 1) : 0;
 }
 
 export function isDueIn(session: Statements, appNumber: number): RawBuilder<boolean> {

@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { afterAll, beforeAll, describe, expect } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { UuidSource } from "../../../src/kit/ids.ts";
 import type { QueueConfig } from "../../../src/model/app-config.ts";
 import { endRun, type Run } from "../../../src/model/run.ts";
@@ -207,6 +207,24 @@ describe.each(DATABASE_KINDS)("the queue on %s", (kind) => {
       }
     }
   }
+
+  test("parked runs are found that only a delayed run could admit, or none, as the app limits no keys", async () => {
+    const none = { concurrencyLimit: null, rateLimit: null, concurrencyKeyRateLimit: null, maxBacklog: null };
+    const queue = { ...none, concurrencyKeyLimit: 1 };
+    const both = new Both({}, queue);
+    const accept = async (key: string, delayMs: number | null, isParked: boolean): Promise<void> => {
+      const { run } = both.run({ line: null, priority: 0, delayMs, key });
+      await store.runs.accept([{ run, payload: samplePayload(), owner: null, isParked }]);
+    };
+    for (const key of ["x", "y"]) await accept(key, null, true);
+    await accept("x", 3_600_000, false);
+    await accept("y", null, false);
+    await accept("z", 3_600_000, false);
+    const look = { appNumber: both.appNumber, now: NOW, after: "", limit: 5 };
+    expect(await store.keyLines.stuck({ ...look, queue })).toEqual({ keys: ["x"], next: null });
+    const unlimited = await store.keyLines.stuck({ ...look, queue: undefined });
+    expect(unlimited).toEqual({ keys: ["x", "y"], next: null });
+  });
 
   verifies(
     ["queue.fair", "queue.weights", "queue.position"],

@@ -227,3 +227,29 @@ test("a hundred thousand keys come and go, and leave nothing behind", () => {
   expect(queue.size).toBe(10);
   expect(queue.takeAll()).toHaveLength(10);
 });
+
+test("a caller whose first calls are cancelled again and again has no more turns than others", () => {
+  const queue = queueOf({ a: 0, b: 3 });
+  const places = Array.from({ length: 20 }, () => waiter("a"));
+  for (const place of places) queue.push(place);
+  let order = "";
+  for (let n = 0; n < 6; n++) {
+    queue.replace(places.at(-1)!);
+    order += take(queue, 1);
+  }
+  expect([...order].filter((name) => name === "b")).toHaveLength(3);
+});
+
+test("a place of which something is left has had its turn", () => {
+  const queue = queueOf({ b: 3 });
+  const place = waiter("a");
+  queue.push(place);
+  let order = "";
+  for (let n = 0; n < 6; n++) {
+    const next = queue.shift()!;
+    order += next.name;
+    if (next === place) queue.putRest(place);
+  }
+  expect([...order].filter((name) => name === "b")).toHaveLength(3);
+  expect(queue.size).toBe(1);
+});
