@@ -13,6 +13,7 @@ import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import type { BatchRecord } from "../../shapes/batches.ts";
 import type { Store } from "../../store/store.ts";
 import { type AppRequest, appUrl } from "../app-request.ts";
+import { checkMayBatch } from "../authenticate.ts";
 import type { BatchRoute } from "../route.ts";
 import type { RunParts } from "../run-route.ts";
 import type { UploadRouteParts } from "./upload-route.ts";
@@ -142,10 +143,12 @@ export class BatchHandler {
   }
 
   async #retry({ exchange, app, route, token }: BatchRequest, batch: LineBatch): Promise<void> {
-    const { catalog, publicApiUrl, batchFeeder } = this.#parts;
+    const { catalog, publicApiUrl, batchFeeder, submitter } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
     if (!live) throw new AppError("app_not_found");
     if (!hasBatchEnded(batch.state)) throw new AppError("batch_unfinished");
+    checkMayBatch(token);
+    submitter.checkOpen(app.number);
     const { id, callerAddress: ip } = exchange;
     const { maxBodyBytes: maxInputBytes } = live.version.config.limits;
     const parts = { ...this.#parts, onStarted: () => batchFeeder.wake() };
