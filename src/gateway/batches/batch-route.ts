@@ -2,6 +2,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import type { App } from "../../model/app.ts";
+import { Counts } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { RUN_ID } from "../../model/names.ts";
@@ -35,10 +36,18 @@ type BatchRequest = AppRequest<BatchRoute> & { readonly app: App; readonly token
 const LINES_HEAD = ["content-type", "application/jsonl", "cache-control", "no-cache"];
 const PAGE = 50;
 const MAX_PAGE = 100;
+/** Of one account at once: each reads and stores up to a million lines. */
+const MAX_RETRIES = 2;
+const TOO_MANY = {
+  message: `This account retries ${MAX_RETRIES} batches now; wait for one to be made.`,
+  headers: { "retry-after": "5" },
+};
 
 /** `/v4/{project}/{app}/batches…`: reading, cancelling and retrying batches. Always requires a token. */
 export class BatchHandler {
   readonly #parts: HandlerParts;
+  /** Of each account. */
+  readonly #retries = new Counts<string>();
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
@@ -152,7 +161,12 @@ export class BatchHandler {
     const { id, callerAddress: ip } = exchange;
     const { maxBodyBytes: maxInputBytes } = live.version.config.limits;
     const parts = { ...this.#parts, onStarted: () => batchFeeder.wake() };
-    const made = await retryBatch(parts, batch, { id, ip, ...token.principal.caller, maxInputBytes });
+    const { caller } = token.principal;
+    if (this.#retries.of(caller.accountId) >= MAX_RETRIES) throw new AppError("too_many_in_flight", TOO_MANY);
+    const made = await this.#retries.during(
+      caller.accountId,
+      async () => await retryBatch(parts, batch, { id, ip, ...caller, maxInputBytes }),
+    );
     const location = `${appUrl(exchange, route, publicApiUrl)}/batches/${made.id}`;
     exchange.answerJson(202, await this.#record(app, made), { location });
   }
