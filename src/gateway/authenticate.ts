@@ -110,6 +110,12 @@ function requireRight(principal: Principal, { head, route }: Asked, use: Use): v
     throw limitedTo("pages of other origins");
 }
 
+/** Throws `forbidden` for a token that may make only so many calls a minute: a batch is up to a million calls. */
+export function checkMayBatch({ principal }: RememberedToken): void {
+  const max = principal.role === "call" ? (principal.limits?.callsPerMinute ?? null) : null;
+  if (max !== null) throw limitedTo(`${max} calls a minute, so it cannot send batches`);
+}
+
 function limitedTo(what: string): AppError {
   return new AppError("forbidden", { message: `This token is limited to ${what}.` });
 }

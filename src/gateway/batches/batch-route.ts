@@ -2,6 +2,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { RememberedToken } from "../../identity/tokens.ts";
 import type { App } from "../../model/app.ts";
+import { Counts } from "../../kit/concurrency.ts";
 import { AppError } from "../../model/errors.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { RUN_ID } from "../../model/names.ts";
@@ -13,6 +14,7 @@ import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import type { BatchRecord } from "../../shapes/batches.ts";
 import type { Store } from "../../store/store.ts";
 import { type AppRequest, appUrl } from "../app-request.ts";
+import { checkMayBatch } from "../authenticate.ts";
 import type { BatchRoute } from "../route.ts";
 import type { RunParts } from "../run-route.ts";
 import type { UploadRouteParts } from "./upload-route.ts";
@@ -34,10 +36,18 @@ type BatchRequest = AppRequest<BatchRoute> & { readonly app: App; readonly token
 const LINES_HEAD = ["content-type", "application/jsonl", "cache-control", "no-cache"];
 const PAGE = 50;
 const MAX_PAGE = 100;
+/** Of one account at once: each reads and stores up to a million lines. */
+const MAX_RETRIES = 2;
+const TOO_MANY = {
+  message: `This account retries ${MAX_RETRIES} batches now; wait for one to be made.`,
+  headers: { "retry-after": "5" },
+};
 
 /** `/v4/{project}/{app}/batches…`: reading, cancelling and retrying batches. Always requires a token. */
 export class BatchHandler {
   readonly #parts: HandlerParts;
+  /** Of each account. */
+  readonly #retries = new Counts<string>();
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
@@ -142,14 +152,21 @@ export class BatchHandler {
   }
 
   async #retry({ exchange, app, route, token }: BatchRequest, batch: LineBatch): Promise<void> {
-    const { catalog, publicApiUrl, batchFeeder } = this.#parts;
+    const { catalog, publicApiUrl, batchFeeder, submitter } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
     if (!live) throw new AppError("app_not_found");
     if (!hasBatchEnded(batch.state)) throw new AppError("batch_unfinished");
+    checkMayBatch(token);
+    submitter.checkOpen(app.number);
     const { id, callerAddress: ip } = exchange;
     const { maxBodyBytes: maxInputBytes } = live.version.config.limits;
     const parts = { ...this.#parts, onStarted: () => batchFeeder.wake() };
-    const made = await retryBatch(parts, batch, { id, ip, ...token.principal.caller, maxInputBytes });
+    const { caller } = token.principal;
+    if (this.#retries.of(caller.accountId) >= MAX_RETRIES) throw new AppError("too_many_in_flight", TOO_MANY);
+    const made = await this.#retries.during(
+      caller.accountId,
+      async () => await retryBatch(parts, batch, { id, ip, ...caller, maxInputBytes }),
+    );
     const location = `${appUrl(exchange, route, publicApiUrl)}/batches/${made.id}`;
     exchange.answerJson(202, await this.#record(app, made), { location });
   }

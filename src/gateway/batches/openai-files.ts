@@ -170,15 +170,17 @@ function readKept(text: string | undefined): number {
   throw new AppError("bad_request", { message: "expires_after[seconds] must be from 3600 to 2592000." });
 }
 
-/** The bytes of a file that was uploaded. */
+/** The bytes of a file that was uploaded; throws if it is deleted on the way. */
 export async function* fileBytes(
   { store }: Pick<FileParts, "store">,
-  number: number,
+  { number, bytes: size }: Pick<BatchFile, "number" | "bytes">,
 ): AsyncGenerator<Buffer> {
-  for (let part = 0; ; part++) {
+  let left = size;
+  for (let part = 0; left > 0; part++) {
     const bytes = await store.batchFiles.part({ number, part });
-    if (!bytes) return;
+    if (!bytes) throw new AppError("not_found", { message: "The file has been deleted meanwhile." });
     yield Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    left -= bytes.length;
   }
 }
 

@@ -8,13 +8,15 @@ import { LineCutter } from "../../kit/line-cutter.ts";
 import { AppError } from "../../model/errors.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { isCallerOf, type Run } from "../../model/run.ts";
-import { readWishes } from "../../model/wishes.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import { lineOfRequest, type RequestFault } from "../../runs/batches/openai-lines.ts";
-import { BatchUpload } from "../../runs/batches/upload.ts";
-import type { OpenAiBatch } from "../../store/batches/openai-batches.ts";
+import { BatchUpload, LINE_EXTRA_BYTES } from "../../runs/batches/upload.ts";
+import type { BatchFile, OpenAiBatch } from "../../store/batches/openai-batches.ts";
 import type { AppRequest } from "../app-request.ts";
+import { checkMayBatch } from "../authenticate.ts";
+import { fairnessOf } from "../fairness.ts";
 import type { CallRoute } from "../route.ts";
+import { readAsked } from "../start-run.ts";
 import { type BatchDetails, batchObject, fileId, fileObject } from "./openai-objects.ts";
 import { listObject, readBatchId, readFileId, resultFileObject } from "./openai-objects.ts";
 import { fileBytes, type FileParts, type OpenAiCall, resultBytes, uploadFile } from "./openai-files.ts";
@@ -37,6 +39,7 @@ const TOO_MANY = {
   headers: { "retry-after": "5" },
 };
 const ENDPOINTS = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"];
+const TOO_LONG = { code: "line_too_long", param: null, message: "The line is longer than max_body." };
 const PAGE = 20;
 const BYTES = ["content-type", "application/octet-stream"];
 const BATCH = z.object({
@@ -83,6 +86,7 @@ export class OpenAiBatches {
       case "DELETE files/id":
         return await this.#deleteFile(call, id!);
       case "POST batches":
+        checkMayBatch(token);
         return await this.#during(call, async () => await this.#create(call));
       case "GET batches":
         return await this.#listBatches(call);
@@ -134,7 +138,7 @@ export class OpenAiBatches {
     const signal = AbortSignal.any([gone.signal, closing]);
     const bytes =
       name.kind === "input"
-        ? fileBytes(this.#parts, (await this.#input(call, name.id)).number)
+        ? fileBytes(this.#parts, await this.#input(call, name.id))
         : resultBytes(this.#parts, name, { app: live.app, batch: await this.#ended(call, name.id) }, signal);
     const whole = async function* (): AsyncGenerator<Buffer> {
       yield* bytes;
@@ -171,19 +175,26 @@ export class OpenAiBatches {
 
   async #create(call: OpenAiCall): Promise<void> {
     const { exchange, live, route, head, token, use } = call;
-    const { store, steadyClock, batchFeeder, reserve } = this.#parts;
+    const { store, steadyClock, batchFeeder, reserve, submitter } = this.#parts;
     const body = BATCH.safeParse(await readJson(call));
     if (!body.success) throw new AppError("bad_request", { message: z.prettifyError(body.error) });
     const { endpoint, input_file_id: inputFileId, metadata = null } = body.data;
+    const { number: appNumber } = live.app;
+    submitter.checkOpen(appNumber);
     if (reserve.refusal !== null) throw new AppError("storage_full", { message: reserve.refusal });
     const file = await this.#input(call, readFileId(inputFileId).id);
     const createdAt = steadyClock.now();
-    const { number: appNumber } = live.app;
     const { id } = exchange;
     const { caller } = token.principal;
-    const faults = await this.#faultsOf(file.number, endpoint);
+    const { maxBodyBytes } = live.version.config.limits;
+    const requests = () => this.#requestsIn(file, endpoint, maxBodyBytes);
+    const faults = await faultsOf(requests());
+    const details: BatchDetails = { endpoint, inputFileId, metadata, faults };
+    const times = { createdAt, expiresAt: createdAt + KEPT_MS };
+    const made = { id, appNumber, ...caller, ...times, details: JSON.stringify(details) };
     let lines: LineBatch | null = null;
-    if (faults.length === 0) {
+    if (faults.length > 0) await store.openaiBatches.insert(made);
+    else {
       const nothing = {
         keyHash: null,
         fingerprint: null,
@@ -191,69 +202,56 @@ export class OpenAiBatches {
         sealedSecret: null,
         retryOf: null,
       };
-      const wishes = readWishes("ttl=24h", "", head, createdAt);
+      const wishes = readAsked({ head, token, fairness: fairnessOf(head, token) }, "ttl=24h", "", createdAt);
       const functionName = use === "server" ? endpoint : route.functionName;
       const owner = { id, appNumber, functionName, ip: exchange.callerAddress, ...caller };
       const parts = { store, steadyClock, reserve, onStarted: () => batchFeeder.wake() };
       const draft = { ...owner, ...nothing, wishes, createdAt };
-      const upload = new BatchUpload(parts, draft, null, live.version.config.limits.maxBodyBytes);
+      const upload = new BatchUpload(parts, draft, null, maxBodyBytes);
       try {
-        for await (const line of this.#requestsIn(file.number, endpoint))
-          if ("customId" in line) await upload.write(line.line);
+        for await (const line of requests()) if ("customId" in line) await upload.write(line.line);
+        await upload.flush();
+        // Before it runs: what runs can be found, and cancelled, also by a caller who gets no answer.
+        await store.openaiBatches.insert(made);
         lines = await upload.finish();
       } catch (error) {
         await upload.breakOff().catch(() => undefined);
         throw error;
       }
     }
-    const details: BatchDetails = { endpoint, inputFileId, metadata, faults };
-    const times = { createdAt, expiresAt: createdAt + KEPT_MS };
-    const made = { id, appNumber, ...caller, ...times, details: JSON.stringify(details) };
-    await store.openaiBatches.insert(made);
     exchange.answerJson(200, batchObject(made, lines));
   }
 
-  async #faultsOf(number: number, endpoint: string): Promise<RequestFault[]> {
-    const faults: RequestFault[] = [];
-    const customIds = new Set<string>();
-    let line = 0;
-    for await (const read of this.#requestsIn(number, endpoint)) {
-      line += 1;
-      if (!("customId" in read)) faults.push(read);
-      else if (customIds.has(read.customId)) {
-        const message = `The custom_id ${JSON.stringify(read.customId)} is given twice.`;
-        faults.push({ code: "duplicate_custom_id", message, param: "custom_id", line });
-      } else customIds.add(read.customId);
-      if (faults.length >= MAX_FAULTS) return faults;
-      if (line > MAX_REQUESTS) {
-        const message = `A file has up to ${MAX_REQUESTS.toLocaleString("en")} requests.`;
-        return [...faults, { code: "too_many_requests", message, param: null, line }];
-      }
-    }
-    if (line > 0) return faults;
-    return [{ code: "empty_file", message: "The file has no requests.", param: null, line: 0 }];
-  }
-
   /** The lines of a file of requests, read; empty ones are left out. */
-  async *#requestsIn(number: number, endpoint: string) {
-    let found: Buffer[] = [];
+  async *#requestsIn(file: BatchFile, endpoint: string, maxBodyBytes: number) {
+    // Null for a line that is too long.
+    let found: (Buffer | null)[] = [];
     let count = 0;
-    const onLine = (line: Buffer): void => {
-      if (line.some((byte) => byte > 0x20)) found.push(Buffer.from(line));
+    let isTooLong = false;
+    const onLine = (line: Buffer, isPiece: boolean): void => {
+      const wasTooLong = isTooLong;
+      isTooLong = isPiece;
+      if (isPiece) return;
+      if (wasTooLong) found.push(null);
+      else if (line.some((byte) => byte > 0x20)) found.push(Buffer.from(line));
     };
-    const cutter = new LineCutter({ maxBytes: Number.MAX_SAFE_INTEGER }, onLine);
-    const taken = (): Buffer[] => {
+    const cutter = new LineCutter({ maxBytes: maxBodyBytes + LINE_EXTRA_BYTES }, onLine);
+    const taken = (): (Buffer | null)[] => {
       const lines = found;
       found = [];
       return lines;
     };
-    for await (const bytes of fileBytes(this.#parts, number)) {
+    const read = (line: Buffer | null): ReturnType<typeof lineOfRequest> => {
+      count += 1;
+      return line ? lineOfRequest(line, endpoint, count) : { ...TOO_LONG, line: count };
+    };
+    for await (const bytes of fileBytes(this.#parts, file)) {
       cutter.push(bytes);
       cutter.cut();
-      for (const line of taken()) yield lineOfRequest(line, endpoint, ++count);
+      for (const line of taken()) yield read(line);
     }
     cutter.end();
-    for (const line of taken()) yield lineOfRequest(line, endpoint, ++count);
+    for (const line of taken()) yield read(line);
   }
 
   async #listBatches({ exchange, live, route, token }: OpenAiCall): Promise<void> {
@@ -299,6 +297,27 @@ export class OpenAiBatches {
       throw new AppError("not_found", { message: "The batch has no results yet." });
     return lines;
   }
+}
+
+async function faultsOf(requests: AsyncIterable<ReturnType<typeof lineOfRequest>>): Promise<RequestFault[]> {
+  const faults: RequestFault[] = [];
+  const customIds = new Set<string>();
+  let line = 0;
+  for await (const read of requests) {
+    line += 1;
+    if (!("customId" in read)) faults.push(read);
+    else if (customIds.has(read.customId)) {
+      const message = `The custom_id ${JSON.stringify(read.customId)} is given twice.`;
+      faults.push({ code: "duplicate_custom_id", message, param: "custom_id", line });
+    } else customIds.add(read.customId);
+    if (faults.length >= MAX_FAULTS) return faults;
+    if (line > MAX_REQUESTS) {
+      const message = `A file has up to ${MAX_REQUESTS.toLocaleString("en")} requests.`;
+      return [...faults, { code: "too_many_requests", message, param: null, line }];
+    }
+  }
+  if (line > 0) return faults;
+  return [{ code: "empty_file", message: "The file has no requests.", param: null, line: 0 }];
 }
 
 function mayRead(

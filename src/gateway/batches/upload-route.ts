@@ -14,7 +14,7 @@ import { batchRecord } from "../../shapes/batches.ts";
 import type { NewLineBatch } from "../../store/batches/line-batches.ts";
 import type { Store } from "../../store/store.ts";
 import { type AppRequest, appUrl } from "../app-request.ts";
-import type { Authenticator } from "../authenticate.ts";
+import { type Authenticator, checkMayBatch } from "../authenticate.ts";
 import type { BodyRoom } from "../body.ts";
 import type { RequestHead } from "../request-head.ts";
 import { type AppRoute, type CallRoute, queryWithout, readQuery } from "../route.ts";
@@ -71,6 +71,7 @@ export class BatchUploads {
     const { exchange, head, route } = call;
     // A public app takes calls from everyone, but not a million at once.
     if (!token) throw new AppError("unauthorized", { headers: { "www-authenticate": "Bearer" } });
+    checkMayBatch(token);
     checkHead(head);
     const { store, steadyClock, reserve, submitter } = this.#parts;
     const draft = this.#draft(call, live, token);

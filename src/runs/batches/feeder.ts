@@ -160,10 +160,13 @@ export class BatchFeeder {
     return collected > 0 || fed > batch.fed || isCancelling;
   }
 
-  /** More for an app with very many slots. */
+  /** More for an app with very many slots; no more than half of what may wait, or other callers would be refused. */
   #windowOf(appNumber: number): number {
-    const { maxReplicas = 0, replicaConcurrency = 0 } = this.#parts.target(appNumber)?.config.scaling ?? {};
-    return Math.min(LOOKED_AT, Math.max(WINDOW, 2 * maxReplicas * replicaConcurrency));
+    const config = this.#parts.target(appNumber)?.config;
+    const slots = config ? config.scaling.maxReplicas * config.scaling.replicaConcurrency : 0;
+    const window = Math.min(LOOKED_AT, Math.max(WINDOW, 2 * slots));
+    const most = config?.queue?.maxBacklog ?? null;
+    return most === null ? window : Math.min(window, slots + Math.ceil(most / 2));
   }
 
   /** Counts the lines that have ended; returns how many, and how many are open. */

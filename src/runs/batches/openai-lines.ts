@@ -79,9 +79,9 @@ function statusIn(result: Buffer): number | null {
 }
 
 function statusOf(code: string): number {
-  return code in ERRORS ? ERRORS[code as keyof typeof ERRORS].status : 500;
+  return Object.hasOwn(ERRORS, code) ? ERRORS[code as keyof typeof ERRORS].status : 500;
 }
 
 function typeOf(code: string): string {
-  return code in ERRORS ? ERRORS[code as keyof typeof ERRORS].type : "app_error";
+  return Object.hasOwn(ERRORS, code) ? ERRORS[code as keyof typeof ERRORS].type : "app_error";
 }

@@ -17,7 +17,7 @@ export type UploadParts = {
 /** How long the key of a batch counts, from its beginning. */
 export const BATCH_KEY_MS = 24 * 3600 * 1000;
 /** What a line may have besides its input. */
-const LINE_EXTRA_BYTES = 64 * 1024;
+export const LINE_EXTRA_BYTES = 64 * 1024;
 /** Lines that wait longer for the rest of their block are stored when more arrives. */
 const FLUSH_MS = 250;
 const DIGESTS_AT_ONCE = 500;

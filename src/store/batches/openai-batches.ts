@@ -1,5 +1,6 @@
 import { uuidBytes, uuidText } from "../../kit/ids.ts";
 import type { Run } from "../../model/run.ts";
+import { storable } from "../column-batch.ts";
 import { read, type Row, type Session, write } from "../operation.ts";
 import { all, firstOf, isDone } from "../queries.ts";
 
@@ -35,8 +36,8 @@ export type OpenAiBatch = Key & Caller & Times & { readonly details: string };
 
 /** Files of requests, in parts. */
 export const batchFiles = {
-  insert: write(async ({ db }, { id, user, ...rest }: NewFile): Promise<number> => {
-    const row = { ...rest, id: uuidBytes(id), callerUser: user, bytes: 0, isWhole: 0 };
+  insert: write(async ({ db }, { id, user, name, ...rest }: NewFile): Promise<number> => {
+    const row = { ...rest, name: storable(name), id: uuidBytes(id), callerUser: user, bytes: 0, isWhole: 0 };
     const made = await firstOf(db.insertInto("batchFiles").values(row).returning("number"));
     return made!.number;
   }),
@@ -75,7 +76,7 @@ export const batchFiles = {
       .selectFrom("batchFiles")
       .selectAll()
       .where(all({ appNumber: page.appNumber, isWhole: 1 }));
-    if (page.purpose !== undefined) query = query.where("purpose", "=", page.purpose);
+    if (page.purpose !== undefined) query = query.where("purpose", "=", storable(page.purpose));
     if (page.after !== undefined)
       query = query.where("id", page.order === "asc" ? ">" : "<", uuidBytes(page.after));
     if (page.caller)

@@ -43,6 +43,16 @@ verifies(
     expect(refused.map(({ status }) => status)).toEqual([403, 403, 404, 404]);
     const [there, notThere] = refused.map(({ json }) => ({ ...json, request_id: "" }));
     expect(notThere).toEqual(there);
+    // A batch is many calls: not for an account that may make only so many.
+    const paced = await callAccount(site(), { apps: ["app"], callsPerMinute: 60 });
+    const batchOf = async (of: string) =>
+      await site().call("app", '{"input":{}}\n', {
+        token: of,
+        suffix: "/batches",
+        headers: { "content-type": "application/jsonl" },
+      });
+    expect((await batchOf(token)).status).toBe(202);
+    expect((await batchOf(paced.token)).json.code).toBe("forbidden");
     // Named, but not there.
     const hopeful = await callAccount(site(), { apps: ["none"] });
     expect((await site().call("none", {}, { token: hopeful.token })).json.code).toBe("app_not_found");
