@@ -209,6 +209,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         log,
         owner,
         reserve,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
         serves,
         wake: (appNumber) => target(appNumber) && dispatcher.wake(appNumber),
         cancel: (run) => canceller.cancel(run, () => true),

@@ -18,6 +18,8 @@ type BulkParts = {
   /** This node. */
   readonly owner: string;
   readonly reserve: Pick<StorageWatch, "refusal">;
+  /** Whether the app's queue takes no runs. */
+  readonly isDraining: (appNumber: number) => boolean;
   /** Whether this node serves the app: it executes its runs, so it can cancel them. */
   readonly serves: (appNumber: number) => boolean;
   /** The store holds new runs of that app. */
@@ -29,6 +31,8 @@ type BulkParts = {
 /** How often the store is looked at for jobs that others have made, or left. */
 const LOOK_MS = 1_000;
 const MOST_JOBS = 20;
+/** Open jobs that are looked through for those that this node can carry out now. */
+const LOOKED_AT = 1_000;
 /** Runs of a step. One that is tried again copies its arguments, in one transaction. */
 const AT_ONCE = 100;
 const CANCELLED_AT_ONCE = 16;
@@ -86,7 +90,7 @@ export class BulkWorker {
     while (jobs.length > 0 && !this.#isStopping) {
       const next: HeldJob[] = [];
       for (const job of jobs) {
-        const left = await this.#step(job);
+        const left = await this.#stepSafely(job);
         if (left) next.push(left);
       }
       // A long job keeps no other waiting, and none that has become another node's.
@@ -110,20 +114,40 @@ export class BulkWorker {
     return jobs;
   }
 
-  /** Those of apps that this node serves, or none. */
+  /** Those of apps that this node serves, or none. One that cannot go on now takes no other's place. */
   async #ours() {
     const { store, serves } = this.#parts;
-    const open = await store.bulkJobs.open(MOST_JOBS);
-    const unserved = open.filter(({ appNumber }) => !serves(appNumber));
-    if (unserved.length === 0) return open;
-    const places = await store.appOwners.list(unserved.map(({ appNumber }) => appNumber));
+    const open = (await store.bulkJobs.open(LOOKED_AT)).filter((job) => !this.#mustWait(job));
+    const unserved = new Set(open.flatMap(({ appNumber }) => (serves(appNumber) ? [] : appNumber)));
+    if (unserved.size === 0) return open.slice(0, MOST_JOBS);
+    const places = await store.appOwners.list([...unserved]);
     const elsewhere = new Set(places.filter(({ isAlive }) => isAlive).map(({ appNumber }) => appNumber));
-    return open.filter(({ appNumber }) => serves(appNumber) || !elsewhere.has(appNumber));
+    return open
+      .filter(({ appNumber }) => serves(appNumber) || !elsewhere.has(appNumber))
+      .slice(0, MOST_JOBS);
+  }
+
+  /** No run is accepted now, as for callers. */
+  #mustWait({ action, appNumber }: Pick<HeldJob, "action" | "appNumber">): boolean {
+    const { reserve, isDraining } = this.#parts;
+    return action === "retry" && (reserve.refusal !== null || isDraining(appNumber));
+  }
+
+  /** A job that cannot go on must not stop the others. */
+  async #stepSafely(job: HeldJob): Promise<HeldJob | null> {
+    const { store, log } = this.#parts;
+    try {
+      return await this.#step(job);
+    } catch (error) {
+      log.error({ err: error, job: job.id }, "a bulk job could not go on; retrying");
+      await store.bulkJobs.letGo(job);
+      return null;
+    }
   }
 
   /** One step; returns the job as it is then, null if it is over, or goes on at another node or later. */
   async #step(job: HeldJob): Promise<HeldJob | null> {
-    const { store, clock, reserve } = this.#parts;
+    const { store, clock } = this.#parts;
     const { id, owner, fence } = job;
     const holder = { id, owner, fence };
     if (job.pending) return await this.#cancelPending(job, job.pending);
@@ -134,7 +158,7 @@ export class BulkWorker {
       return null;
     }
     // Goes on at a later look.
-    if (job.action === "retry" && reserve.refusal !== null) {
+    if (this.#mustWait(job)) {
       await store.bulkJobs.letGo(holder);
       return null;
     }

@@ -9,13 +9,13 @@ const MAX_BYTES = 64 * 1024;
 const MAX_TEXT_CHARS = 256;
 const MAX_REASONS = 16;
 /** What an answer is called that belongs to an operation. */
-const OPERATIONS: Readonly<Record<string, string>> = {
-  "chat.completion": "chat",
-  "chat.completion.chunk": "chat",
-  text_completion: "text_completion",
-  response: "chat",
-  list: "embeddings",
-};
+const OPERATIONS: ReadonlyMap<string, string> = new Map([
+  ["chat.completion", "chat"],
+  ["chat.completion.chunk", "chat"],
+  ["text_completion", "text_completion"],
+  ["response", "chat"],
+  ["list", "embeddings"],
+]);
 
 /** What an answer with the member `usage` says of the model's work; nothing for any other answer. */
 export function genAiAttributes(
@@ -40,7 +40,7 @@ function attributesOf(bytes: Buffer): SpanAttributes {
   const result = answer && (table(answer["usage"]) ? answer : table(answer["result"]));
   const usage = result && table(result["usage"]);
   if (!usage) return {};
-  const operation = OPERATIONS[text(result["object"]) ?? ""];
+  const operation = OPERATIONS.get(text(result["object"]) ?? "");
   const reasons = reasonsIn(result["choices"]);
   return defined({
     "gen_ai.operation.name": operation,

@@ -25,6 +25,7 @@ export type HeldJob = Pick<BulkJob, "id" | "appNumber" | "action" | "filter"> & 
 };
 
 type JobKey = Pick<BulkJob, "appNumber" | "id">;
+type OpenJob = Pick<BulkJob, "appNumber" | "id" | "action">;
 type NewJob = JobKey & {
   readonly action: BulkAction;
   readonly filter: BulkFilter;
@@ -92,11 +93,11 @@ export const bulkJobs = {
   }),
 
   /** Jobs that are to be carried out, the oldest first. */
-  open: read(async ({ db, sql }, limit: number): Promise<JobKey[]> => {
+  open: read(async ({ db, sql }, limit: number): Promise<OpenJob[]> => {
     const isOpen = sql<boolean>`state = ${sql.lit(CODES.running)}`;
-    const open = db.selectFrom("bulkJobs").select(["id", "appNumber"]).where(isOpen);
+    const open = db.selectFrom("bulkJobs").select(["id", "appNumber", "action"]).where(isOpen);
     const rows = await open.orderBy("id").limit(limit).execute();
-    return rows.map(({ id, appNumber }) => ({ id: uuidText(id), appNumber }));
+    return rows.map(({ id, appNumber, action }) => ({ id: uuidText(id), appNumber, action: action as BulkAction }));
   }),
 
   /** Null if another service carries it out, or it is over. */

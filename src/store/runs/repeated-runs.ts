@@ -70,7 +70,7 @@ export async function repeatRuns(
 
 /** The same run, accepted now: what its caller asked of the queue stays, but for times that have passed. */
 function anew(run: Run, id: string, versionId: string, now: number): Run {
-  const { webhookEndpoint, terms } = run;
+  const { webhookEndpoint, terms, trace } = run;
   return {
     ...run,
     ...NOT_BEGUN,
@@ -83,6 +83,8 @@ function anew(run: Run, id: string, versionId: string, now: number): Run {
     ip: null,
     webhookState: webhookEndpoint === null ? "none" : "pending",
     terms: terms && { ...terms, notBefore: null, startBy: null, endBy: null },
+    // That a schedule fired is a span of the first run alone.
+    trace: trace && { ...trace, isFired: false },
   };
 }
 

@@ -62,7 +62,12 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
     return id;
   }
 
-  function worker(owner: string, changes: Partial<Store["bulkJobs"]> = {}, cancel: Cancel = noCancel) {
+  function worker(
+    owner: string,
+    changes: Partial<Store["bulkJobs"]> = {},
+    cancel: Cancel = noCancel,
+    isDraining: (appNumber: number) => boolean = () => false,
+  ) {
     const bulkJobs = { ...store.bulkJobs, ...changes };
     return new BulkWorker({
       store: { ...store, bulkJobs },
@@ -70,6 +75,7 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
       log: createLog("silent"),
       owner,
       reserve: { refusal: null },
+      isDraining,
       serves: () => true,
       wake: () => {},
       cancel,
@@ -167,6 +173,62 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
     expect(await store.bulkJobs.find({ appNumber, id })).toMatchObject({ done: 5, skipped: {} });
     expect(new Set(cancelled).size).toBe(cancelled.length);
     await second.stop();
+  });
+
+  verifies("bulk.survives", "jobs that cannot go on keep no other waiting", async () => {
+    const drained = [await newApp(), await newApp(), await newApp()];
+    for (const appNumber of drained) {
+      await failed(appNumber, 1);
+      for (let n = 0; n < 8; n++) await begin(appNumber, "retry");
+    }
+    const broken = await newApp();
+    await store.runs.accept([
+      { run: queuedRun({ appNumber: broken, id: idAt(NOW) }), payload: samplePayload(), owner: null },
+    ]);
+    await begin(broken, "cancel");
+    const appNumber = await newApp();
+    await failed(appNumber, 1);
+    const id = await begin(appNumber, "delete");
+    const cancel = async (): Promise<void> => {
+      throw new Error("broken");
+    };
+    const only = worker("only", {}, cancel, (number) => drained.includes(number));
+    only.wake();
+    await until("the job is over", isOver(appNumber, id));
+    await only.stop();
+    expect(await store.runs.count({ appNumber })).toBe(0);
+    for (const other of [...drained, broken]) {
+      expect(await store.runs.count({ appNumber: other })).toBe(1);
+      for (const job of await store.bulkJobs.list({ appNumber: other, limit: 50 }))
+        await store.bulkJobs.cancel({ appNumber: other, id: job.id, now: NOW });
+    }
+  });
+
+  verifies("bulk.retry", "a run of a schedule that runs again was not fired again", async () => {
+    const appNumber = await newApp();
+    const trace = {
+      traceId: "1".repeat(32),
+      parentId: null,
+      spanId: "2".repeat(16),
+      isSampled: true,
+      state: null,
+    };
+    const fired = sampleRun({
+      appNumber,
+      id: idAt(NOW),
+      isAsync: true,
+      state: "running",
+      trace: { ...trace, isFired: true },
+    });
+    const payload = samplePayload({ input: Buffer.from("{}") });
+    await store.runs.insertFinished([packEnded([sampleEnd(endRun(fired, FATE, NOW), { payload })])]);
+    const id = await begin(appNumber, "retry");
+    const only = worker("only");
+    only.wake();
+    await until("the job is over", isOver(appNumber, id));
+    await only.stop();
+    const [again] = await store.runs.list({ appNumber, state: "queued", limit: 2 });
+    expect((await store.runs.find(again!))?.trace).toEqual({ ...trace, isFired: false });
   });
 
   test("an app has a bounded number of jobs, and they go with it", async () => {
