@@ -6,6 +6,8 @@ import type { RequestHead } from "./request-head.ts";
 
 const HEADER = "X-Millrace-Fairness-Key";
 const VISIBLE = /^[!-~]+$/;
+/** The lines of service accounts, people and their end users begin with such an id. */
+const ACCOUNT = /^(?:sa|u)-[0-9a-f]{8}-/;
 
 /**
  * In whose line a call waits: that of its caller, or the one that its header names; null for a caller without a token.
@@ -23,6 +25,10 @@ export function fairnessOf(
   }
   if (!VISIBLE.test(key) || key.length > MAX_QUEUE_KEY_CHARS) {
     const message = `${HEADER} must have 1 to ${MAX_QUEUE_KEY_CHARS} visible ASCII characters.`;
+    throw new AppError("bad_request", { message });
+  }
+  if (ACCOUNT.test(key)) {
+    const message = `${HEADER} names a line of your own; it must not begin like the id of an account.`;
     throw new AppError("bad_request", { message });
   }
   return { key, weight: USUAL_WEIGHT };

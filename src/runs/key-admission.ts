@@ -60,7 +60,13 @@ export class KeyAdmission {
       if (!served) continue;
       for (let after: string | null = ""; after !== null && !this.#isStopping;) {
         const { queue } = served;
-        const seen = await store.keyLines.stuck({ appNumber, queue, now: clock.now(), after, limit: LOOK_PAGE });
+        const seen = await store.keyLines.stuck({
+          appNumber,
+          queue,
+          now: clock.now(),
+          after,
+          limit: LOOK_PAGE,
+        });
         this.admit(appNumber, seen.keys, queue);
         after = seen.next;
       }

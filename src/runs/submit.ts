@@ -59,13 +59,34 @@ export class Submitter {
   /** The same with a key; does nothing if the key was used before. */
   async submitKeyed(request: RunRequest, key: RunKeyMark): Promise<Keyed> {
     this.#checkReserve();
-    this.checkOpen(request.target.appNumber);
-    if (request.target.config.queue?.maxBacklog) await this.#checkBacklog(request);
-    return await this.#inTurn(request, async (payload) => {
+    const { appNumber, config } = request.target;
+    const limit = config.queue?.maxBacklog;
+    try {
+      this.checkOpen(appNumber);
+      if (limit) await this.#checkBacklog(request);
+    } catch (error) {
+      return await this.#acceptedEarlier(appNumber, key, error);
+    }
+    const keyed = await this.#inTurn(request, async (payload) => {
       const run = acceptedRecord(request, true, false, this.#parts.clock.now());
       const accepting = this.#acceptKeyed({ run, payload, owner: null, isParked: isParked(request) }, key);
       return await this.#arriving(run, request, accepting);
     });
+    if (limit && keyed.kind !== "accepted") this.#parts.dispatcher.backlogLimit.left(appNumber, 1);
+    return keyed;
+  }
+
+  /** A queue that takes no more runs still answers calls that it has accepted. */
+  async #acceptedEarlier(
+    appNumber: number,
+    { keyHash, fingerprint }: RunKeyMark,
+    refusal: unknown,
+  ): Promise<Keyed> {
+    const since = this.#parts.steadyClock.now() - KEY_KEPT_MS;
+    const earlier = await this.#parts.store.keys.find({ appNumber, keyHash, since });
+    if (!earlier) throw refusal;
+    const isSame = Buffer.compare(earlier.fingerprint, fingerprint) === 0;
+    return isSame ? { kind: "same", runId: earlier.runId } : { kind: "different" };
   }
 
   /** Stores and executes a run for its caller, unless its key was used before. */

@@ -122,9 +122,7 @@ export class BulkWorker {
     if (unserved.size === 0) return open.slice(0, MOST_JOBS);
     const places = await store.appOwners.list([...unserved]);
     const elsewhere = new Set(places.filter(({ isAlive }) => isAlive).map(({ appNumber }) => appNumber));
-    return open
-      .filter(({ appNumber }) => serves(appNumber) || !elsewhere.has(appNumber))
-      .slice(0, MOST_JOBS);
+    return open.filter(({ appNumber }) => serves(appNumber) || !elsewhere.has(appNumber)).slice(0, MOST_JOBS);
   }
 
   /** No run is accepted now, as for callers. */

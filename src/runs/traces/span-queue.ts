@@ -65,7 +65,7 @@ export class SpanQueue {
 
   add(span: Span): void {
     const { maxWaiting, batchSize } = this.#parts;
-    if (this.#isClosed || this.#waiting.length >= maxWaiting) return this.#drop(1, null);
+    if (this.#isClosed || this.#waiting.length >= maxWaiting) return this.drop(1, null);
     this.#waiting.push(span);
     if (this.#waiting.length >= batchSize && this.#behind.isFree) this.#behind.begin();
     else this.#behind.note();
@@ -79,7 +79,7 @@ export class SpanQueue {
     this.#behind.cancel();
     const left = this.#waiting.length;
     this.#waiting = [];
-    if (left > 0) this.#drop(left, null);
+    if (left > 0) this.drop(left, null);
     await withTimeout(LAST_MS, exporter.close(), clock);
   }
 
@@ -94,12 +94,13 @@ export class SpanQueue {
         if (this.#hasWarned) log.info("spans are exported again");
         this.#hasWarned = false;
       } catch (error) {
-        this.#drop(batch.length, error);
+        this.drop(batch.length, error);
       }
     }
   }
 
-  #drop(count: number, error: unknown): void {
+  /** Counts spans that never arrive. */
+  drop(count: number, error: unknown): void {
     this.dropped += count;
     if (this.#hasWarned) return;
     this.#hasWarned = true;

@@ -89,7 +89,16 @@ export class Tracer {
   #recordEnded(): void {
     const ended = this.#ended;
     this.#ended = [];
-    if (this.#parts) for (const { run, end } of ended) this.#record(this.#parts.spans, run, end);
+    if (!this.#parts) return;
+    const { spans } = this.#parts;
+    for (const { run, end } of ended) {
+      try {
+        this.#record(spans, run, end);
+      } catch (error) {
+        // A trace must never end the service.
+        spans.drop(1, error);
+      }
+    }
   }
 
   #record(queue: SpanQueue, run: LiveRun, end: RunEnd): void {

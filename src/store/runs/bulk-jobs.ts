@@ -97,7 +97,11 @@ export const bulkJobs = {
     const isOpen = sql<boolean>`state = ${sql.lit(CODES.running)}`;
     const open = db.selectFrom("bulkJobs").select(["id", "appNumber", "action"]).where(isOpen);
     const rows = await open.orderBy("id").limit(limit).execute();
-    return rows.map(({ id, appNumber, action }) => ({ id: uuidText(id), appNumber, action: action as BulkAction }));
+    return rows.map(({ id, appNumber, action }) => ({
+      id: uuidText(id),
+      appNumber,
+      action: action as BulkAction,
+    }));
   }),
 
   /** Null if another service carries it out, or it is over. */

@@ -13,7 +13,15 @@ import {
 import { heavyRead, read, type Session, write } from "../operation.ts";
 import { all, appsFound, firstOf } from "../queries.ts";
 import { PARKED } from "../schema/0006-queue-limits.ts";
-import { codeBefore, isDue, isInState, isUnfinished, nameOfState, placeInQueue, STATE_CODES } from "./run-columns.ts";
+import {
+  codeBefore,
+  isDue,
+  isInState,
+  isUnfinished,
+  nameOfState,
+  placeInQueue,
+  STATE_CODES,
+} from "./run-columns.ts";
 import { isDueIn, type PickedRun } from "./turns.ts";
 
 // What an app allows its runs, and those of a concurrency key. Every claim keeps to it, whatever else happens. A run that comes

@@ -75,7 +75,11 @@ verifies("queue.drain", "a queue that is drained takes no runs, and those that w
   const app = await own();
   await hold(app);
   const waiting = await submit(service(), app, { n: 1 });
+  const keyed = { ...ASYNC, headers: { "idempotency-key": "accepted before" } };
+  const before = await service().call(app, { n: 0 }, keyed);
   expect((await queue(app, "drain")).state).toBe("draining");
+  const repeated = await service().call(app, { n: 0 }, keyed);
+  expect([repeated.status, repeated.json.run_id]).toEqual([202, before.json.run_id]);
   for (const headers of [{}, { "idempotency-key": "k" }]) {
     const refused = await service().call(app, { n: 2 }, { ...ASYNC, headers });
     expect([refused.status, refused.json.code]).toEqual([503, "queue_draining"]);

@@ -192,7 +192,9 @@ describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
       expect(await sent(form, `${head}no purpose\r\n--b--\r\n`)).toBe(400);
       const named = await toFile(Buffer.from(request("a", "one")), "a\0b");
       const kept = await client.files.create({ file: named, purpose: "batch" });
-      expect(await client.files.retrieve(kept.id)).toMatchObject({ filename: expect.stringMatching(/^a.*b$/) });
+      expect(await client.files.retrieve(kept.id)).toMatchObject({
+        filename: expect.stringMatching(/^a.*b$/),
+      });
       expect((await client.files.list({ purpose: "\0" })).data).toEqual([]);
       const guest = new OpenAI({ apiKey: "no", baseURL: service().url("words", "run"), maxRetries: 0 });
       await expect(guest.files.list()).rejects.toMatchObject({ status: 401 });

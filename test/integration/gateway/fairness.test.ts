@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { beforeAll, expect } from "vitest";
 import { account, callAccount, userToken } from "../../support/call-tokens.ts";
 import { ManagementSite } from "../../support/management-site.ts";
@@ -92,7 +93,9 @@ verifies("fair.header-bounds", "a name has 1 to 128 visible characters", async (
   const call = async (name: string) =>
     (await service().call("app", {}, { headers: { [HEADER]: name } })).status;
   expect(await call("x".repeat(128))).toBe(200);
-  for (const name of ["", "x".repeat(129), "a b", "é"]) expect([name, await call(name)]).toEqual([name, 400]);
+  const another = `sa-${randomUUID()}`;
+  for (const name of ["", "x".repeat(129), "a b", "é", another, `${another}/user`])
+    expect([name, await call(name)]).toEqual([name, 400]);
 });
 
 verifies("fair.record", "the record of an async run has the keys that its call gave", async () => {

@@ -37,7 +37,9 @@ verifies(
       "gen_ai.usage.output_tokens": 2,
     });
     for (const object of ["constructor", "__proto__"])
-      expect(attributesOf({ object, usage: { input_tokens: 1 } })).toEqual({ "gen_ai.usage.input_tokens": 1 });
+      expect(attributesOf({ object, usage: { input_tokens: 1 } })).toEqual({
+        "gen_ai.usage.input_tokens": 1,
+      });
   },
 );
 

@@ -58,7 +58,10 @@ test.each<[string, () => Promise<string[]>]>([
   ],
   ["looking for apps with keys", () => plansOf(session(), keyLines.apps, undefined)],
   ["looking for keys", () => plansOf(session(), keyLines.stuck, { ...LOOK, queue: QUEUE })],
-  ["looking for keys without limits", () => plansOf(session(), keyLines.stuck, { ...LOOK, queue: undefined })],
+  [
+    "looking for keys without limits",
+    () => plansOf(session(), keyLines.stuck, { ...LOOK, queue: undefined }),
+  ],
   ["counting what waits", () => plansOf(session(), keyLines.waiting, { appNumber: 1, most: 5 })],
   ["removing old starts", () => plansOf(session(), keyLines.removeStarts, { now: NOW, limit: 5 })],
 ])("%s reads nothing from end to end, and sorts no line", async (_, plan) => {
