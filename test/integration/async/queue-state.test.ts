@@ -50,7 +50,9 @@ verifies("queue.pause", "while a queue is paused its runs wait, and sync calls a
   expect((await queue(app, "pause")).changedAt).toBe(changedAt);
   expect((await queue(app, "resume")).state).toBe("open");
   for (const id of waiting) expect((await ended(service(), app, id)).status).toBe("success");
-  expect(ledger(service(), app)).toEqual(["0", "3", "4", "1", "2"]);
+  // The last two run at once.
+  const begun = ledger(service(), app);
+  expect([...begun.slice(0, 3), ...begun.slice(3).toSorted()]).toEqual(["0", "3", "4", "1", "2"]);
 });
 
 verifies("queue.pause-claimed", "a run that was next for a slot waits too", async () => {

@@ -156,8 +156,10 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
 
   const cancels = `a cancelled batch ends its lines, few of which are in the queue, each with its result, on ${kind}`;
   verifies(["batches.cancel", "batches.window"], cancels, async () => {
+    // More than are in the queue at once. Ending thousands of runs takes Postgres long, and tells nothing more.
+    const total = kind === "sqlite" ? 2_600 : 300;
     const app = await service().own({ main: MAIN, toml: TOML });
-    const id = await accepted(service(), app, numbers(2_600), { functionName: "hold" });
+    const id = await accepted(service(), app, numbers(total), { functionName: "hold" });
     await until("some are running", async () => (await ofBatch(service(), app, `/${id}`)).json?.running > 0);
     const { store } = service().service;
     const appNumber = service().apps.get(app)!.app.number;
@@ -167,9 +169,9 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     const cancelled = await ofBatch(service(), app, `/${id}/cancel`, { method: "POST" });
     expect([cancelled.status, cancelled.json.status]).toEqual([202, "cancelling"]);
     const ended = await endedBatch(service(), app, id);
-    expect(ended).toMatchObject({ status: "cancelled", total: 2_600, cancelled: 2_600, waiting: 0 });
+    expect(ended).toMatchObject({ status: "cancelled", total, cancelled: total, waiting: 0 });
     const lines = await results(service(), app, id);
-    expect(lines.map(({ index }) => index)).toEqual(Array.from({ length: 2_600 }, (_, i) => i));
+    expect(lines.map(({ index }) => index)).toEqual(Array.from({ length: total }, (_, i) => i));
     expect(new Set(lines.map(({ status, error }) => `${status} ${error?.code}`))).toEqual(
       new Set(["cancelled cancelled"]),
     );

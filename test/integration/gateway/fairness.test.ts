@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { randomUUID } from "node:crypto";
 import { beforeAll, expect } from "vitest";
 import { account, callAccount, userToken } from "../../support/call-tokens.ts";
 import { ManagementSite } from "../../support/management-site.ts";
