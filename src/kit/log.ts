@@ -7,7 +7,7 @@ const FIELDS: ReadonlySet<string> = new Set(
   // `setupLink` is intended for the log: it makes the first account, and only that.
   (
     "apiUrl appName appNumber attempt baseUrl batch buildId bytes count delivery detail dropped err error fence " +
-    "folder host isInterruption isolation limit lineCount lost node parts projectId python replicaId " +
+    "folder host isInterruption isolation job limit lineCount lost node parts projectId python replicaId " +
     "requestId runId schedule setupLink status store stream traceback url versionId waiting wanted warning"
   ).split(" "),
 );
