@@ -8,7 +8,7 @@ import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { RUN_ID } from "../../model/names.ts";
 import { isCallerOf } from "../../model/run.ts";
 import { countedRecord } from "../../runs/batches/counted-record.ts";
-import { batchResults, type ResultParts, type ResultQuery } from "../../runs/batches/results.ts";
+import { batchResults, OWN_FORM, type ResultParts, type ResultQuery } from "../../runs/batches/results.ts";
 import { retryBatch } from "../../runs/batches/retry.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import type { BatchRecord } from "../../shapes/batches.ts";
@@ -123,7 +123,7 @@ export class BatchHandler {
     authenticator.hold(request, "run", token, () => exchange.drop());
     exchange.open(200, [...LINES_HEAD], null);
     const signal = AbortSignal.any([gone.signal, closing]);
-    const lines = batchResults({ ...this.#parts, feeder }, batch, query, signal);
+    const lines = batchResults({ ...this.#parts, feeder }, batch, query, OWN_FORM, signal);
     // If it fails on the way, or the service stops, the connection ends without a proper end.
     const whole = async function* (): AsyncGenerator<Buffer> {
       yield* lines;

@@ -40,7 +40,12 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
     for (let after = -1; ;) {
       const failures = await store.batchLines.failures({ number, after, limit: PAGE_LINES });
       for (const { line, label, runId } of failures) {
-        const [stored] = await store.batchLines.runs({ appNumber, ids: [runId] });
+        const [stored] = await store.batchLines.runs({
+          appNumber,
+          ids: [runId],
+          side: "input",
+          maxBytes: Number.MAX_SAFE_INTEGER,
+        });
         const input = stored && (await inputOf(parts, stored.payload));
         if (input) await upload.write(lineOf(label ?? String(line), input, stored.run.terms));
         after = line;

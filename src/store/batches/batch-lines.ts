@@ -99,6 +99,16 @@ type PageQuery = {
   readonly limit: number;
 };
 
+/** Runs, with their inputs or results of at most so many bytes. */
+type RunsQuery = {
+  readonly appNumber: number;
+  readonly ids: readonly string[];
+  readonly side: "input" | "result";
+  readonly maxBytes: number;
+};
+
+const SIDELESS_COLUMNS = PAYLOAD_COLUMNS.filter((name) => name !== "input" && name !== "result");
+
 /** A line of a page, and the bytes of its result. */
 type PageLine = EndedLine & { readonly bytes: number };
 
@@ -230,26 +240,28 @@ export const batchLines = {
     }));
   }),
 
-  /** Records of runs, with their payloads; those that are not stored any more are left out. */
-  runs: read(
-    async ({ db }, { appNumber, ids }: { readonly appNumber: number; readonly ids: readonly string[] }) => {
-      if (ids.length === 0) return [];
-      const columns = [
-        ...RUN_COLUMNS.map((name) => `runs.${name}` as const),
-        ...PAYLOAD_COLUMNS.map((name) => `payloads.${name}` as const),
-      ] as const;
-      const rows = await db
-        .selectFrom("runs")
-        .leftJoin("payloads", (join) =>
-          join.onRef("payloads.appNumber", "=", "runs.appNumber").onRef("payloads.id", "=", "runs.id"),
-        )
-        .select(columns)
-        .where("runs.appNumber", "=", appNumber)
-        .where("runs.id", "in", ids.map(uuidBytes))
-        .execute();
-      return rows.map((row) => ({ run: runFromRow(row), payload: payloadFromRow(row) }));
-    },
-  ),
+  /** Records of runs, with one side of their payloads; those that are not stored any more are left out. */
+  runs: read(async ({ db, sql }, { appNumber, ids, side, maxBytes }: RunsQuery) => {
+    if (ids.length === 0) return [];
+    const column = sql.ref(`payloads.${side}`);
+    const bytes = sql<Uint8Array | null>`case when length(${column}) <= ${maxBytes} then ${column} end`;
+    const rows = await db
+      .selectFrom("runs")
+      .leftJoin("payloads", (join) =>
+        join.onRef("payloads.appNumber", "=", "runs.appNumber").onRef("payloads.id", "=", "runs.id"),
+      )
+      .select(RUN_COLUMNS.map((name) => `runs.${name}` as const))
+      .select(SIDELESS_COLUMNS.map((name) => `payloads.${name}` as const))
+      .select(bytes.as("bytes"))
+      .where("runs.appNumber", "=", appNumber)
+      .where("runs.id", "in", ids.map(uuidBytes))
+      .execute();
+    const nothing = { input: null, result: null };
+    return rows.map((row) => ({
+      run: runFromRow(row),
+      payload: payloadFromRow({ ...row, ...nothing, [side]: row.bytes }),
+    }));
+  }),
 
   /** Lines with runs that failed, by index, after one. */
   failures: read(async (session, query: Omit<PageQuery, "order">) => {

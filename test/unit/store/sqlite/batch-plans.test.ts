@@ -3,6 +3,7 @@ import { projects } from "../../../../src/store/accounts/memberships.ts";
 import { apps } from "../../../../src/store/apps/apps.ts";
 import { batchLines } from "../../../../src/store/batches/batch-lines.ts";
 import { lineBatches } from "../../../../src/store/batches/line-batches.ts";
+import { payloads } from "../../../../src/store/runs/payloads.ts";
 import { retention } from "../../../../src/store/runs/retention.ts";
 import { plansOf } from "../../../support/query-plan.ts";
 import { idAt } from "../../../support/sample-run.ts";
@@ -52,7 +53,11 @@ test.each<[string, () => Promise<string[]>]>([
     "a page in the order of the ends",
     () => plansOf(session(), batchLines.page, { number, order: "finished", after: 0, limit: 5 }),
   ],
-  ["the runs of a page", () => plansOf(session(), batchLines.runs, { appNumber, ids: [id] })],
+  [
+    "the runs of a page",
+    () => plansOf(session(), batchLines.runs, { appNumber, ids: [id], side: "result", maxBytes: 9 }),
+  ],
+  ["a part of a result", () => plansOf(session(), payloads.resultPart, { appNumber, id, from: 0, bytes: 9 })],
   ["the failures", () => plansOf(session(), batchLines.failures, { number, after: -1, limit: 5 })],
   ["the batch of a run", () => plansOf(session(), batchLines.ofRun, { appNumber, id })],
   ["removing old runs", () => plansOf(session(), retention.removeRuns, { cutoff: 9, limit: 5 })],
