@@ -50,7 +50,7 @@ export class Tracer {
   begin(traceparent: string | null, tracestate: string | null, hasToken: boolean): RunTrace | null {
     const context = traceparent === null ? null : readTrace(traceparent, tracestate);
     if (!context) return this.#parts && this.#root(this.#parts);
-    const { traceId, parentId, state } = context;
+    const { traceId, parentId, state, isRandom = false } = context;
     const said = hasToken && context.isSampled;
     const isTaken = this.#parts ? isSampled(this.#parts.sampling, hasToken ? context : null) : said;
     return {
@@ -58,6 +58,7 @@ export class Tracer {
       parentId,
       spanId: this.#parts && isTaken ? newSpanId() : null,
       isSampled: isTaken,
+      ...(isRandom && { isRandom }),
       state,
     };
   }
@@ -70,7 +71,8 @@ export class Tracer {
 
   #root({ sampling }: TracerParts): RunTrace | null {
     if (!isSampled(sampling, null)) return null;
-    return { traceId: newTraceId(), parentId: null, spanId: newSpanId(), isSampled: true, state: null };
+    const ids = { traceId: newTraceId(), parentId: null, spanId: newSpanId() };
+    return { ...ids, isSampled: true, isRandom: true, state: null };
   }
 
   /** An async run was accepted. */
