@@ -102,7 +102,7 @@ async function kindOf(pieces: ReturnType<Pieces>, mayBeJson: boolean): Promise<K
 class Utf8Check {
   #isFaulty = false;
   /** The beginning of a character. */
-  #rest = Buffer.alloc(0);
+  #rest: Buffer = Buffer.alloc(0);
 
   get isWhole(): boolean {
     return !this.#isFaulty && this.#rest.length === 0;
@@ -136,7 +136,7 @@ async function* asJson(pieces: ReturnType<Pieces>, kind: Kind): AsyncGenerator<B
     return;
   }
   yield QUOTE;
-  let rest = Buffer.alloc(0);
+  let rest: Buffer = Buffer.alloc(0);
   for await (const piece of pieces) {
     const bytes = rest.length > 0 ? Buffer.concat([rest, piece]) : piece;
     const end = kind === "text" ? wholeCharacters(bytes) : bytes.length - (bytes.length % 3);
