@@ -13,7 +13,7 @@ import { retryBatch } from "../../runs/batches/retry.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import type { BatchRecord } from "../../shapes/batches.ts";
 import type { Store } from "../../store/store.ts";
-import { type AppRequest, appUrl } from "../app-request.ts";
+import { type AppRequest, appUrl, beginTrace } from "../app-request.ts";
 import { checkMayBatch } from "../authenticate.ts";
 import type { BatchRoute } from "../route.ts";
 import type { RunParts } from "../run-route.ts";
@@ -151,8 +151,9 @@ export class BatchHandler {
     exchange.answerJson(202, await this.#record(app, changed ?? batch));
   }
 
-  async #retry({ exchange, app, route, token }: BatchRequest, batch: LineBatch): Promise<void> {
-    const { catalog, publicApiUrl, batchFeeder, submitter } = this.#parts;
+  async #retry(request: BatchRequest, batch: LineBatch): Promise<void> {
+    const { exchange, app, route, token } = request;
+    const { catalog, publicApiUrl, batchFeeder, submitter, tracer, clock } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
     if (!live) throw new AppError("app_not_found");
     if (!hasBatchEnded(batch.state)) throw new AppError("batch_unfinished");
@@ -162,11 +163,14 @@ export class BatchHandler {
     const { maxBodyBytes: maxInputBytes } = live.version.config.limits;
     const parts = { ...this.#parts, onStarted: () => batchFeeder.wake() };
     const { caller } = token.principal;
+    const trace = beginTrace(tracer, request, true);
+    const startMs = clock.now();
     if (this.#retries.of(caller.accountId) >= MAX_RETRIES) throw new AppError("too_many_in_flight", TOO_MANY);
     const made = await this.#retries.during(
       caller.accountId,
-      async () => await retryBatch(parts, batch, { id, ip, ...caller, maxInputBytes }),
+      async () => await retryBatch(parts, batch, { id, ip, ...caller, trace, maxInputBytes }),
     );
+    tracer.uploaded(made, live.target, startMs);
     const location = `${appUrl(exchange, route, publicApiUrl)}/batches/${made.id}`;
     exchange.answerJson(202, await this.#record(app, made), { location });
   }

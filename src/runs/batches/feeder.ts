@@ -218,7 +218,7 @@ export class BatchFeeder {
 
   async #end(batch: OpenBatch, ended: number): Promise<void> {
     const { store, steadyClock, onDeliveries } = this.#parts;
-    const { id, appNumber, number, webhookEndpoint: url, sealedSecret, projectId, name } = batch;
+    const { id, appNumber, number, webhookEndpoint: url, sealedSecret, trace, projectId, name } = batch;
     const now = steadyClock.now();
     const last = await store.lineBatches.find({ appNumber, id });
     if (!last || last.ended < ended) return;
@@ -229,7 +229,7 @@ export class BatchFeeder {
     const delivery =
       url === null
         ? null
-        : { id, appNumber, url, sealedSecret, trace: null, nextAt: now, createdAt: now, ...answer };
+        : { id, appNumber, url, sealedSecret, trace, nextAt: now, createdAt: now, ...answer };
     if (!(await store.lineBatches.end({ number, now, delivery }))) return;
     if (delivery) onDeliveries();
     this.changes.notify();

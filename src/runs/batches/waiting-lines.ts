@@ -79,10 +79,10 @@ async function acceptedRun({ input: given, wishes }: Call, feeding: Feeding): Pr
   const { batch, target, now, newId, large } = feeding;
   const terms = wishes && termsOf(wishes, batch.uploadedAt ?? now);
   const caller = batch.accountId === null ? null : { accountId: batch.accountId, user: batch.user };
-  const { functionName, ip } = batch;
+  const { functionName, ip, trace } = batch;
   // Of a server app: the path to which each line is sent.
   const input = isServerRun(batch) ? packRequest(requestTo(functionName), given) : given;
-  const origin = { id: newId(), target, functionName, ip, caller, webhook: null, terms };
+  const origin = { id: newId(), target, functionName, ip, caller, webhook: null, terms, trace };
   const notBefore = terms?.notBefore ?? null;
   const dueAt = notBefore !== null && notBefore > now ? notBefore : null;
   const run = makeRun(origin, { ...NOT_BEGUN, dueAt, isAsync: true, state: "queued", createdAt: now });
