@@ -15,6 +15,8 @@ export type RetryParts = Omit<UploadParts, "store"> & {
 
 /** Lines that are read together. */
 const PAGE_LINES = 50;
+/** More than any app accepts. */
+const MAX_INPUT_BYTES = 2 ** 31 - 1;
 const NO_INPUT = Buffer.from("{}");
 
 type Retry = Pick<NewLineBatch, "id" | "ip" | "accountId" | "user" | "trace"> & { readonly maxInputBytes: number };
@@ -44,7 +46,7 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
           appNumber,
           ids: [runId],
           side: "input",
-          maxBytes: Number.MAX_SAFE_INTEGER,
+          maxBytes: MAX_INPUT_BYTES,
         });
         const input = stored && (await inputOf(parts, stored.payload));
         if (input) await upload.write(lineOf(label ?? String(line), input, stored.run.terms));
