@@ -28,7 +28,7 @@ import type { AccountWeights } from "../runs/account-weights.ts";
 import type { QueueStates } from "../runs/queue-states.ts";
 import type { BulkWorker } from "../runs/bulk/bulk-worker.ts";
 import type { QueueHistory } from "../runs/queue/history.ts";
-import type { QueueOutlook } from "../runs/queue/outlook.ts";
+import type { RunLookup } from "../runs/lookup.ts";
 import type { Scheduler } from "../runs/schedules/scheduler.ts";
 import type { FileRuns } from "../runs/files/file-runs.ts";
 import type { RunTally } from "../runs/run-tally.ts";
@@ -86,7 +86,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
   readonly queueHistory: Pick<QueueHistory, "of">;
   readonly bulkWorker: Pick<BulkWorker, "wake">;
-  readonly outlook: Pick<QueueOutlook, "of">;
+  readonly lookup: Pick<RunLookup, "record">;
   readonly signingSecrets: SigningSecrets;
   /** Wakes the deliverer because a delivery is due. */
   readonly wake: () => void;

@@ -1,8 +1,10 @@
+import { Batcher } from "../kit/batcher.ts";
 import { type Clock, pause } from "../kit/clock.ts";
 import { AppError } from "../model/errors.ts";
 import { endRun, isFinal, type Run, type RunKey } from "../model/run.ts";
 import { hasRun, lateness } from "../model/terms.ts";
 import type { RunTarget } from "../replicas/pool.ts";
+import type { QueuedEnd } from "../store/runs/final-runs.ts";
 import type { Store } from "../store/store.ts";
 import { isRequeued } from "./claim-recorder.ts";
 import { deliveryOf } from "./ended-run.ts";
@@ -17,8 +19,10 @@ const TRY_MS = 50;
 const ELSEWHERE = "The run is in progress in another service.";
 const ENDING = "An attempt of the run has just ended and is not stored yet.";
 
-/** Queued runs of a deleted app that are ended together. */
-const PAGE = 100;
+/** Queued runs that one statement ends; apps take turns. */
+const ENDS = { maxItems: 256, keyOf: ({ run }: QueuedEnd) => run.appNumber };
+/** Queued runs of a deleted app that are read together. */
+const PAGE = ENDS.maxItems;
 const ORPHAN = new AppError("app_not_found", { message: "The app was deleted before the run began." });
 
 type CancellerParts = {
@@ -38,9 +42,15 @@ type CancellerParts = {
 /** Cancels runs at the request of callers, and ends the queued runs of deleted apps. */
 export class Canceller {
   readonly #parts: CancellerParts;
+  /** Resolves to those that were still queued. */
+  readonly #ends: Batcher<QueuedEnd, Set<QueuedEnd>>;
 
   constructor(parts: CancellerParts) {
     this.#parts = parts;
+    this.#ends = new Batcher(async (ends) => {
+      const ended = await parts.store.claims.endQueued(ends);
+      return new Set(ended.map((index) => ends[index]!));
+    }, ENDS);
   }
 
   /** Throws for a run that does not exist, that the caller may not see, or that has ended. */
@@ -84,23 +94,24 @@ export class Canceller {
     const queued = { appNumber, state: "queued", limit: PAGE } as const;
     let runs = await stored.list(queued);
     for (let last = runs.at(-1); last; last = runs.at(-1)) {
-      // In parallel, so that the store commits them together.
       await Promise.all(runs.map((run) => this.#endOrphan(run)));
       runs = await stored.list({ ...queued, before: last.id });
     }
   }
 
-  async #endOrphan(key: RunKey): Promise<void> {
-    const known = await this.#parts.lookup.find(key, null);
-    if (known?.run.state === "queued") await this.#endQueued(known, ORPHAN, "failure");
+  async #endOrphan(run: Run): Promise<void> {
+    const { payloads } = this.#parts.store;
+    const payload = run.webhookEndpoint === null ? null : await payloads.find(run);
+    await this.#endQueued({ run, payload }, ORPHAN, "failure");
   }
 
+  /** False if it is queued no more. */
   async #endQueued(
-    { run, payload }: KnownRun,
+    { run, payload }: Pick<KnownRun, "run" | "payload">,
     error: AppError,
     state: "cancelled" | "failure",
   ): Promise<boolean> {
-    const { store, clock, target, onDeliveries, tally } = this.#parts;
+    const { clock, target, onDeliveries, onDropped, tally } = this.#parts;
     const { id, appNumber, webhookEndpoint: url } = run;
     const now = clock.now();
     const response = respondError(id, error);
@@ -109,17 +120,15 @@ export class Canceller {
     const webhook = url === null ? null : { endpoint: url, sealedSecret: payload?.sealedSecret ?? null };
     const isKept = target(appNumber)?.config.deployment.recordPayloads !== "none";
     const fate = { state, statusCode, errorCode: error.code, errorMessage: error.message };
-    const ended = endRun(run, fate, now);
-    const hasEnded = await store.claims.endQueued({
-      appNumber,
-      id,
-      run: ended,
+    const end = {
+      run: endRun(run, fate, now),
       result: isKept ? { bytes, contentType } : null,
       delivery: webhook && deliveryOf(run, webhook, response, now),
-    });
-    if (hasEnded) tally.add(ended, null);
-    if (hasEnded && run.terms?.concurrencyKey) this.#parts.onDropped(run);
-    if (hasEnded && url !== null) onDeliveries();
-    return hasEnded;
+    };
+    if (!(await this.#ends.add(end)).has(end)) return false;
+    tally.add(end.run, null);
+    if (run.terms?.concurrencyKey) onDropped(run);
+    if (url !== null) onDeliveries();
+    return true;
   }
 }

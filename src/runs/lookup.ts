@@ -10,7 +10,6 @@ import type { LiveRun } from "./live-run.ts";
 import type { PartReader } from "./transcript-parts.ts";
 import { STREAM_TYPE, plainChunk } from "./response.ts";
 import type { QueueOutlook } from "./queue/outlook.ts";
-import { readDetails } from "./run-details.ts";
 import { plainTranscript, storedTranscript, type Transcript } from "./transcript.ts";
 
 export type KnownRun = {
@@ -27,6 +26,7 @@ export type KnownRun = {
 type MakeRoom = (bytes: number) => void;
 
 const NO_CHUNKS = plainTranscript(null);
+const NO_DETAILS: RunDetails = { failed: [], progress: null, checkpoint: null, schedule: null, place: null };
 
 /** Interval at which a run is polled that is not in progress here; it grows while the run stays queued. */
 const POLL_MS = 100;
@@ -73,19 +73,13 @@ export class RunLookup {
     makeRoom: MakeRoom | null = () => {},
     maySee: (run: Run) => boolean = () => true,
   ): Promise<KnownRun | null> {
-    const { executor, journal, store, partReader } = this.#parts;
-    const live = executor.find(key.id);
-    if (live && live.request.target.appNumber === key.appNumber) {
-      const known = fromLive(live);
-      return maySee(known.run) ? known : null;
-    }
-    // No await between these two and the store, so that a run on its way there is not missed.
-    const entry = journal.find(key.appNumber, key.id);
-    if (entry) {
-      const { run, payload, transcript } = entry;
-      if (!maySee(run)) return null;
-      makeRoom?.(payload?.result?.length ?? 0);
-      return { ...fromRecord(run, payload, () => transcript ?? NO_CHUNKS), live: null };
+    const { store, partReader } = this.#parts;
+    // No await between this and the store, so that a run on its way there is not missed.
+    const known = this.#unstored(key);
+    if (known) {
+      if (!maySee(known.run)) return null;
+      if (!known.live) makeRoom?.(known.payload?.result?.length ?? 0);
+      return known;
     }
     const run = await store.runs.find(key);
     if (!run || !maySee(run)) return null;
@@ -97,11 +91,37 @@ export class RunLookup {
     return { ...fromRecord(run, payload, () => storedTranscript(partReader, key)), live: null };
   }
 
+  /** A run's record, and what is known beside it; null without such a run. */
+  async record(key: RunKey): Promise<{ readonly run: Run; readonly details: RunDetails } | null> {
+    const known = this.#unstored(key);
+    const run = known?.run ?? (await this.#parts.store.runs.find(key));
+    return run && { run, details: await this.details({ run, live: known?.live ?? null }) };
+  }
+
   /** What is known of a run beside its record. */
-  async details({ run, live }: KnownRun): Promise<RunDetails> {
-    const stored = await readDetails(this.#parts, run, live);
-    const progress = live?.progress?.latest ?? stored.progress;
-    return { ...stored, progress, checkpoint: live?.checkpoint ?? stored.checkpoint };
+  async details({ run, live }: Pick<KnownRun, "run" | "live">): Promise<RunDetails> {
+    const { store, outlook } = this.#parts;
+    const ofLive = { progress: live?.progress?.latest ?? null, checkpoint: live?.checkpoint ?? null };
+    if (!run.isAsync) return { ...NO_DETAILS, ...ofLive, place: await outlook.of(run, live) };
+    const [failed, stored, schedule, place] = await Promise.all([
+      run.attempt > 1 ? store.claims.attempts(run) : [],
+      store.checkpoints.find(run),
+      store.schedules.ofRun(run),
+      outlook.of(run, live),
+    ]);
+    const progress = ofLive.progress ?? stored.progress;
+    return { failed, progress, checkpoint: ofLive.checkpoint ?? stored.checkpoint, schedule, place };
+  }
+
+  /** A run in progress here, or one that has just ended here. */
+  #unstored({ appNumber, id }: RunKey): KnownRun | null {
+    const { executor, journal } = this.#parts;
+    const live = executor.find(id);
+    if (live?.request.target.appNumber === appNumber) return fromLive(live);
+    const entry = journal.find(appNumber, id);
+    if (!entry) return null;
+    const { run, payload, transcript } = entry;
+    return { ...fromRecord(run, payload, () => transcript ?? NO_CHUNKS), live: null };
   }
 
   /** A run's arguments; null if they are not kept. Read separately, because they may be large and are rarely wanted. */

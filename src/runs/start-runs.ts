@@ -242,7 +242,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     lightRecorder,
     recorder,
     lookup,
-    outlook,
     queueWatch,
     queueHistory,
     canceller,

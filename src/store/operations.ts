@@ -108,6 +108,9 @@ const BY_NAME = new Map<string, AnyOperation>(
   ),
 );
 
+/** The names of all operations. */
+export const OPERATION_NAMES: readonly string[] = [...BY_NAME.keys()];
+
 /** The operation of that name, such as `runs.find`. */
 export function operationNamed(name: string): AnyOperation {
   const operation = BY_NAME.get(name);

@@ -15,7 +15,6 @@ import { DATABASE_KINDS, testDatabases } from "../support/databases.ts";
 import { inPostgres } from "../support/killable-service.ts";
 import { queuedRun, samplePayload, sampleEnd, sampleRun } from "../support/sample-run.ts";
 import { verifies } from "../verifies.ts";
-import { NO_OUTLOOK } from "../support/no-queue.ts";
 
 /** Records in the database; what is promised is promised for ten million. */
 const RUNS = Number(process.env["MILLRACE_SCALE_RUNS"] ?? 10_000_000);
@@ -85,7 +84,7 @@ describe.each(DATABASE_KINDS)(`the runs list with ${RUNS} records on %s`, (kind)
       fairness: { key: "a", weight: 1 },
       expiresAt: Number.MAX_VALUE,
     };
-    mount(app, runOperations({ store, outlook: NO_OUTLOOK }), {
+    mount(app, runOperations({ store, lookup: { record: () => Promise.resolve(null) } }), {
       authenticate: () => Promise.resolve(principal),
       audit: new Audit(store, systemClock),
     });

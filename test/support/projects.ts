@@ -3,7 +3,8 @@ export const EVERY_TIME = ["unit", "integration"] as const;
 
 /**
  * What runs by name, with `npm run test:NAME`: variations of what `npm test` tries, tests that take minutes or measure,
- * and those that need podman, S3, a GPU, gigabytes of libraries or a cluster. `npm run test:all` runs all of them, in this order.
+ * and those that need podman, S3, a GPU, gigabytes of libraries or a cluster. `npm run test:all` runs all of them, in this
+ * order, those of clusters beside the others.
  */
 export const BY_NAME = [
   "thorough",

@@ -3,7 +3,6 @@ import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { MAX_TAG_CHARS } from "../../model/terms.ts";
-import { readDetails } from "../../runs/run-details.ts";
 import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
 import { isLongPage, type RunFilter } from "../../store/runs/run-pages.ts";
 import { findApp, ID_TOKEN, pageSize, TIME, tokenOf } from "../api/inputs.ts";
@@ -31,7 +30,7 @@ const PROJECT_LIST = LIST.extend({
   pageSize: pageSize(50, 200),
 });
 
-export function runOperations({ store, outlook }: Pick<ManagementParts, "store" | "outlook">): Operation[] {
+export function runOperations({ store, lookup }: Pick<ManagementParts, "store" | "lookup">): Operation[] {
   const listOf = async (app: App, query: z.output<typeof APP_LIST>) => {
     const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
     return { items: runs.map((run) => runRecord(run, app)), nextToken: tokenOf(next) };
@@ -77,9 +76,9 @@ export function runOperations({ store, outlook }: Pick<ManagementParts, "store" 
       errors: ["app_not_found", "run_not_found"],
       handle: async ({ params }) => {
         const app = await findApp(store, params);
-        const run = await store.runs.find({ appNumber: app.number, id: params.run_id.toLowerCase() });
-        if (!run) throw new AppError("run_not_found");
-        return { item: runRecord(run, app, await readDetails({ store, outlook }, run)) };
+        const known = await lookup.record({ appNumber: app.number, id: params.run_id.toLowerCase() });
+        if (!known) throw new AppError("run_not_found");
+        return { item: runRecord(known.run, app, known.details) };
       },
     }),
   ];

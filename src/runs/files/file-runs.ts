@@ -260,10 +260,8 @@ export class FileRuns {
     const { store, clock } = this.#parts;
     for (const appNumber of await store.claims.backlog()) {
       const queued = await store.runs.list({ appNumber, state: "queued", limit: LOOK_RUNS });
-      for (const run of queued.filter(isFileRun)) {
-        const { id } = run;
-        await store.claims.endQueued({ appNumber, id, run: abandonedRun(run, clock.now()), result: null });
-      }
+      const abandoned = queued.filter(isFileRun).map((run) => abandonedRun(run, clock.now()));
+      await store.claims.endQueued(abandoned.map((run) => ({ run, result: null })));
     }
   }
 

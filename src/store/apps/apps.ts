@@ -93,21 +93,28 @@ export const apps = {
     // Delayed runs end with the others that wait, newest first: the last ones to end keep the app in the backlog. A few
     // are enough, and to delete an app takes the same time however many it has.
     const { db } = session;
-    const delayed = db
+    const delayed = await db
       .selectFrom("runs")
       .select("id")
       .where("appNumber", "=", appNumber)
       .where(isQueued(session))
       .where("dueAt", "is not", null)
       .orderBy("id")
-      .limit(ORPHANS);
-    await db
-      .updateTable("runs")
-      .set({ dueAt: null })
-      .where("appNumber", "=", appNumber)
-      .where("id", "in", delayed)
-      .where(isQueued(session))
+      .limit(ORPHANS)
       .execute();
+    // By their ids, and in a statement of its own: Postgres without statistics would look for each of them in all runs.
+    if (delayed.length > 0)
+      await db
+        .updateTable("runs")
+        .set({ dueAt: null })
+        .where("appNumber", "=", appNumber)
+        .where(
+          "id",
+          "in",
+          delayed.map(({ id }) => id),
+        )
+        .where(isQueued(session))
+        .execute();
     await removeSchedulesOf(session, appNumber);
     await db.deleteFrom("bulkJobs").where("appNumber", "=", appNumber).execute();
     return true;

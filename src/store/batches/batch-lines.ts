@@ -153,7 +153,7 @@ export const batchLines = {
   openCount: read(async (session, query: OpenQuery): Promise<OpenCount> => {
     const { sql, db } = session;
     const { rows } = await sql<OpenCount>`
-      select count(*) as open, coalesce(sum(case when ${hasEnded(session)} then 1 else 0 end), 0) as over
+      select count(*) as open, coalesce(sum(case when ${isOver(session, "l")} then 1 else 0 end), 0) as over
       from ${openLines(session, query)}
     `.execute(db);
     return rows[0]!;
@@ -163,7 +163,7 @@ export const batchLines = {
   runningCount: read(async (session, query: OpenQuery): Promise<number> => {
     const { sql, db } = session;
     const { rows } = await sql<{ running: number }>`
-      select coalesce(sum(case when ${isInState(session, "running", "r")} then 1 else 0 end), 0) as running
+      select coalesce(sum(case when ${isInState(session, "running", "l")} then 1 else 0 end), 0) as running
       from ${openLines(session, query)}
     `.execute(db);
     return rows[0]!.running;
@@ -192,11 +192,11 @@ export const batchLines = {
    */
   collect: write(async (session, collection: Collection): Promise<number> => {
     const { sql, db } = session;
-    const { number, ended, rate } = collection;
+    const { number, appNumber, ended, rate } = collection;
     const { rows } = await sql<EndedRow>`
-      select l.line, coalesce(l.state, r.state, ${sql.lit(STATE_CODES.failure)}) as state, r.completed_at
-      from ${openLines(session, collection)} where ${hasEnded(session)}
-      order by r.completed_at, l.line limit ${collection.limit}
+      select line, state, (select completed_at from runs where app_number = ${appNumber} and id = run_id) as completed_at
+      from ${openLines(session, collection)} where ${isOver(session, "l")}
+      order by completed_at, line limit ${collection.limit}
     `.execute(db);
     const count = (state: RunState) => rows.filter((row) => row.state === STATE_CODES[state]).length;
     const { perSecond, at } = rate;
@@ -225,10 +225,11 @@ export const batchLines = {
     const by = query.order === "input" ? sql`l.line` : sql`l.place`;
     const { rows } = await sql<Omit<Row<"batchLines">, "batch" | "dueAt"> & { bytes: number }>`
       select l.line, l.label, l.run_id, l.place, l.state, l.error_code, l.error_message,
-        coalesce(p.result_bytes, length(p.result), 0) as bytes
-      from batch_lines as l
-        join line_batches as b on b.number = l.batch
-        left join payloads as p on p.app_number = b.app_number and p.id = l.run_id
+        coalesce((
+          select coalesce(p.result_bytes, length(p.result)) from payloads as p
+          where p.app_number = b.app_number and p.id = l.run_id
+        ), 0) as bytes
+      from batch_lines as l join line_batches as b on b.number = l.batch
       where l.batch = ${query.number} and ${by} > ${query.after} and l.place is not null
       order by ${by} limit ${query.limit}
     `.execute(db);
@@ -287,16 +288,16 @@ export const batchLines = {
   }),
 };
 
-/** The open lines `l` of a batch that may have ended, with their runs `r`. */
+/**
+ * The open lines `l` of a batch that may have ended, each with the state of its run. One whose run is not stored any more
+ * has ended. Not a join: Postgres without statistics would compare each line with all runs of the app.
+ */
 function openLines({ sql }: Pick<Session, "sql">, { number, appNumber, now, limit }: OpenQuery) {
   return sql`(
-    select line, run_id, state from batch_lines
-    where batch = ${number} and place is null and due_at <= ${now}
+    select line, run_id, coalesce(
+      state, (select state from runs where app_number = ${appNumber} and id = run_id), ${sql.lit(STATE_CODES.failure)}
+    ) as state
+    from batch_lines where batch = ${number} and place is null and due_at <= ${now}
     order by due_at, line limit ${limit}
-  ) as l left join runs as r on r.app_number = ${appNumber} and r.id = l.run_id`;
-}
-
-/** Whether an open line has ended: without a run, with one that has ended, or that is not stored any more. */
-function hasEnded(session: Pick<Session, "sql">) {
-  return session.sql<boolean>`(l.state is not null or r.id is null or ${isOver(session, "r")})`;
+  ) as l`;
 }

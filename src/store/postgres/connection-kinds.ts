@@ -21,9 +21,21 @@ export const READ_LIMITS = {
 type ReadKind = keyof typeof READ_LIMITS;
 
 const READ_KINDS: Readonly<Record<Exclude<ReadKind, "places" | "rest">, readonly string[]>> = {
-  runs: ["checkpoints", "deliveries", "keys", "payloads", "runs", "transcripts"],
+  runs: [
+    "batchFiles",
+    "batchLines",
+    "bulkJobs",
+    "checkpoints",
+    "deliveries",
+    "keys",
+    "lineBatches",
+    "openaiBatches",
+    "payloads",
+    "runs",
+    "transcripts",
+  ],
   lines: ["auditEntries", "buildLines", "builds", "logs"],
-  own: ["claims", "firings", "nodes", "retention", "runBlobs"],
+  own: ["claims", "firings", "keyLines", "limits", "nodes", "retention", "runBlobs"],
 };
 
 const BY_GROUP = inverted(READ_KINDS);
@@ -39,7 +51,12 @@ const OWN = new Set([
   "appOwners.list",
   "appOwners.owned",
   "appOwners.ownerless",
+  "batchLines.openCount",
+  "bulkJobs.open",
   "deliveries.nextDueAt",
+  "lineBatches.block",
+  "lineBatches.open",
+  "queueStates.closed",
   "versions.inUse",
 ]);
 
@@ -66,6 +83,10 @@ export const WRITE_LIMITS = {
   keyed: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
   /** Claims of runs and apps, which must continue however many calls have a key. */
   claim: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
+  /** Lines of batches as callers send them. */
+  upload: { max: 2, waitMs: 4_000, statementMs: 4_000, answerMs: ANSWER_MS },
+  /** What becomes of many runs at a time: the lines of batches, bulk jobs. */
+  bulk: { max: 2, waitMs: 5_000, statementMs: 30_000 },
   /** The ends of runs, and the recovery of runs whose service is dead. */
   end: { max: 3, waitMs: 5_000, statementMs: 30_000 },
   /** Writes in the background and removals, which may be large. */
@@ -89,11 +110,44 @@ const WRITE_KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string
     "claims.setAsync",
     "firings.fire",
     "firings.start",
+    "keyLines.admit",
   ],
-  end: ["claims.finish", "claims.release", "claims.held", "claims.recover", "runs.insertFinished"],
+  upload: [
+    "batchFiles.append",
+    "batchFiles.finish",
+    "batchFiles.insert",
+    "batchFiles.remove",
+    "lineBatches.abandon",
+    "lineBatches.append",
+    "lineBatches.insert",
+    "lineBatches.resume",
+    "lineBatches.start",
+    "openaiBatches.insert",
+  ],
+  bulk: [
+    "batchLines.collect",
+    "batchLines.feed",
+    "bulkJobs.claim",
+    "bulkJobs.end",
+    "bulkJobs.letGo",
+    "bulkJobs.note",
+    "bulkJobs.remove",
+    "bulkJobs.retry",
+    "lineBatches.drop",
+    "lineBatches.end",
+  ],
+  end: [
+    "claims.endQueued",
+    "claims.finish",
+    "claims.held",
+    "claims.recover",
+    "claims.release",
+    "runs.insertFinished",
+  ],
   keep: [
     "accounts.touchLastUsed",
     "auditEntries.expire",
+    "batchFiles.expire",
     "buildLines.append",
     "builds.prune",
     "changes.prune",
@@ -104,11 +158,15 @@ const WRITE_KINDS: Readonly<Record<Exclude<WriteKind, "manage">, readonly string
     "deliveries.recordAttempt",
     "firings.end",
     "firings.prune",
+    "keyLines.removeStarts",
     "keys.forget",
+    "limits.settle",
+    "lineBatches.remove",
     "logs.expire",
     "logs.insert",
     "logs.removeOldest",
     "logs.trim",
+    "openaiBatches.expire",
     "retention.expire",
     "retention.removeDeliveries",
     "retention.removeKeys",

@@ -13,7 +13,7 @@ import { type AppHolder, holdsApp } from "../nodes/app-owners.ts";
 import type { QueueConfig } from "../../model/app-config.ts";
 import { resume } from "./checkpoints.ts";
 import { PENDING } from "./deliveries.ts";
-import { endQueued, finishClaims, packFinished, packQueuedEnd } from "./final-runs.ts";
+import { endQueued, finishClaims, packFinished, packQueuedEnds } from "./final-runs.ts";
 import { isExpired } from "../nodes/nodes.ts";
 import { packedWrite, read, type Session, write } from "../operation.ts";
 import { countStarts, keepToKeys, roomOfApp } from "./key-limits.ts";
@@ -300,8 +300,8 @@ export const claims = {
     await addUsage(session, { bytes: blob?.bytes ?? input?.length ?? 0 });
   }),
 
-  /** Ends a queued run. False if it is no longer queued. */
-  endQueued: packedWrite(packQueuedEnd, endQueued),
+  /** Ends runs that are still queued; returns the indexes of those. */
+  endQueued: packedWrite(packQueuedEnds, endQueued),
 };
 
 type StoredEvents = { readonly last: number; readonly bytes: number };

@@ -33,7 +33,8 @@ type FinalRun = {
 /** The end of a run that its claimer holds. */
 export type FinishedClaim = FinalRun & { readonly fence: number; readonly owner: string };
 
-type QueuedEnd = RunKey & Pick<FinalRun, "run" | "result"> & { readonly delivery?: NewDelivery | null };
+/** The end of a run that nothing has claimed. */
+export type QueuedEnd = Pick<FinalRun, "run" | "result"> & { readonly delivery?: NewDelivery | null };
 
 /** Rows that only some runs of a batch have. */
 export type Sparse = { readonly batch: ColumnBatch; readonly indexes: readonly number[] };
@@ -95,18 +96,18 @@ export async function finishClaims(session: Session, packed: PackedFinals): Prom
   return passed.map((index) => uuidText(uuidAt(bytes, index * names.length)));
 }
 
-export function packQueuedEnd({ run, result, delivery = null }: QueuedEnd): PackedFinals {
-  requireMove("drop", run.state);
-  const finals = [{ run, result, part: null, delivery }];
+export function packQueuedEnds(ends: readonly QueuedEnd[]): PackedFinals {
+  for (const { run } of ends) requireMove("drop", run.state);
+  const finals = ends.map(({ delivery = null, ...end }) => ({ ...end, part: null, delivery }));
   return { runs: packColumns(finals, FINAL), ...packKept(finals) };
 }
 
-/** Ends the run if it is queued; otherwise false. */
-export async function endQueued(session: Session, packed: PackedFinals): Promise<boolean> {
+/** Ends the runs that are still queued; returns the indexes of those. */
+export async function endQueued(session: Session, packed: PackedFinals): Promise<readonly number[]> {
   const change = { match: KEY, where: { state: codeBefore("drop") } };
   const passed = await session.updateColumns("runs", packed.runs, change);
   await writeKept(session, packed, passed);
-  return passed.length === 1;
+  return passed;
 }
 
 function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {

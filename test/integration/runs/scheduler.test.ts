@@ -160,10 +160,8 @@ test("many schedules are fired in turns, and those that wait begin as others end
   expect(await store.runs.count({ appNumber })).toBe(251);
   await at(20);
   const runs = await store.runs.list({ appNumber, limit: 300 });
-  for (const run of runs) {
-    const ended = { ...run, state: "cancelled", completedAt: NOON } as const;
-    await store.claims.endQueued({ appNumber, id: run.id, run: ended, result: null });
-  }
+  const ended = runs.map((run) => ({ ...run, state: "cancelled", completedAt: NOON }) as const);
+  await store.claims.endQueued(ended.map((run) => ({ run, result: null })));
   await at(21);
   expect([await fired(), await store.runs.count({ appNumber })]).toEqual([[10, 20], 252]);
 });

@@ -146,12 +146,7 @@ describe.each(DATABASE_KINDS)("bulk jobs on %s", (kind) => {
       const run = (await store.runs.find(key))!;
       if (run.state === "cancelled") throw new AppError("run_finished");
       cancelled.push(key.id);
-      await store.claims.endQueued({
-        ...key,
-        run: endRun(run, CANCELLED, NOW),
-        result: null,
-        delivery: null,
-      });
+      await store.claims.endQueued([{ run: endRun(run, CANCELLED, NOW), result: null }]);
     };
     const died = Promise.withResolvers<void>();
     const first = worker(

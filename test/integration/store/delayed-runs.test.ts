@@ -103,7 +103,7 @@ describe.each(DATABASE_KINDS)("delayed runs on %s", (kind) => {
       await store.claims.release([{ ...again, fence: 2 }]);
       expect((await store.claims.attempts(key)).map(({ number }) => number)).toEqual([1, 2]);
       const ended: Run = { ...run, state: "cancelled", completedAt: NOW };
-      expect(await store.claims.endQueued({ ...key, run: ended, result: null })).toBe(true);
+      expect(await store.claims.endQueued([{ run: ended, result: null }])).toEqual([0]);
       while ((await store.retention.removeRuns({ cutoff: Date.now() + 60_000, limit: 100 })) > 0);
       expect(await store.claims.attempts(key)).toEqual([]);
     },
@@ -118,7 +118,7 @@ describe.each(DATABASE_KINDS)("delayed runs on %s", (kind) => {
   verifies("retry.cancel", "a delayed run ends at once, and is due no more", async () => {
     const [run] = (await failed([NOW + 5])) as [Run];
     const ended: Run = { ...run, state: "cancelled", completedAt: NOW };
-    expect(await store.claims.endQueued({ ...run, run: ended, result: null })).toBe(true);
+    expect(await store.claims.endQueued([{ run: ended, result: null }])).toEqual([0]);
     expect(await store.runs.find(run)).toMatchObject({ state: "cancelled", dueAt: null });
     expect(await store.claims.makeDue({ now: NOW + 9, limit: 10 })).toEqual([]);
   });
@@ -149,7 +149,7 @@ describe.each(DATABASE_KINDS)("delayed runs on %s", (kind) => {
     const run = queuedRun({ appNumber, id: idAt(NOW - 60_000), createdAt: NOW - 60_000 });
     await store.runs.accept([{ run, payload: samplePayload(), owner: null }]);
     const ended: Run = { ...run, state: "cancelled", completedAt: NOW, updatedAt: NOW };
-    expect(await store.claims.endQueued({ appNumber, id: run.id, run: ended, result: null })).toBe(true);
+    expect(await store.claims.endQueued([{ run: ended, result: null }])).toEqual([0]);
     await store.retention.removeRuns({ cutoff: NOW, limit: 100 });
     expect(await store.runs.find(run)).not.toBeNull();
     await store.retention.removeRuns({ cutoff: NOW + 1, limit: 100 });

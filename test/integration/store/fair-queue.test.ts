@@ -129,7 +129,7 @@ describe.each(DATABASE_KINDS)("the queue on %s", (kind) => {
       const claim = { appNumber, id, fence, owner: this.#owner };
       const record = this.#records.get(id)!;
       if (how === "cancel") {
-        await store.claims.endQueued({ ...claim, run: endRun(record, CANCELLED, this.#now), result: null });
+        await store.claims.endQueued([{ run: endRun(record, CANCELLED, this.#now), result: null }]);
       } else if (how === "finish") {
         const ended = { run: endRun(record, SUCCESS, this.#now), result: null, part: null, delivery: null };
         await store.claims.finish([{ ...claim, ...ended }]);

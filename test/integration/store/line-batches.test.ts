@@ -137,13 +137,10 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     expect(await store.lineBatches.end({ number: batch.number, now: NOW, delivery: null })).toBe(false);
     const late = { ...query(batch), now: NOW + 5 };
     expect(await store.batchLines.openCount(late)).toEqual({ open: 2, over: 0 });
-    for (const run of [b, a])
-      await store.claims.endQueued({
-        appNumber,
-        id: run.id,
-        run: { ...run, state: "cancelled", completedAt: run === b ? NOW + 1 : NOW + 2 },
-        result: null,
-      });
+    const cancelled = [b, a].map(
+      (run, i) => ({ ...run, state: "cancelled", completedAt: NOW + i + 1 }) as const,
+    );
+    await store.claims.endQueued(cancelled.map((run) => ({ run, result: null })));
     expect(await store.batchLines.collect({ ...late, ended: 2, rate: RATE })).toBe(2);
     expect(await find(batch)).toMatchObject({ fed: 4, ended: 4, succeeded: 0, failed: 1 });
     const page = await store.batchLines.page({ number: batch.number, order: "finished", after: 0, limit: 9 });
@@ -182,7 +179,7 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     await store.batchLines.feed({ number: batch.number, fed: 0, lines: [fedRun(0, run)], doneBefore: 1 });
     const ended = { ...run, state: "failure", completedAt: NOW, updatedAt: NOW } as const;
     const result = { bytes: Buffer.from("result"), contentType: "application/json" };
-    await store.claims.endQueued({ appNumber, id: run.id, run: ended, result });
+    await store.claims.endQueued([{ run: ended, result }]);
     await store.batchLines.collect({ ...query(batch), ended: 0, rate: RATE });
     const removeAll = async (cutoff: number) => {
       await store.retention.expire({ appNumber, cutoff, limit: 10 });

@@ -74,7 +74,7 @@ describe.each(DATABASE_KINDS)("schedules on %s", (kind) => {
   async function end({ appNumber, id }: Pick<Run, "appNumber" | "id">): Promise<void> {
     const run = (await store.runs.find({ appNumber, id }))!;
     const ended: Run = { ...run, state: "cancelled", completedAt: NOW };
-    expect(await store.claims.endQueued({ appNumber, id, run: ended, result: null })).toBe(true);
+    expect(await store.claims.endQueued([{ run: ended, result: null }])).toEqual([0]);
   }
 
   verifies("schedules.once", "of several nodes that fire the same time, one starts a run", async () => {

@@ -164,7 +164,7 @@ describe.each(DATABASE_KINDS)("runs with terms on %s", (kind) => {
       await store.limits.settle([{ ...passed, again: NOW + 6_000 }]);
       expect((await mine(NOW + 9_000)).map(({ at }) => at)).toEqual([NOW + 2_000, NOW + 5_000]);
       const fate = { state: "cancelled", statusCode: null, errorCode: null, errorMessage: null } as const;
-      await store.claims.endQueued({ ...run, run: endRun(run, fate, NOW), result: null });
+      await store.claims.endQueued([{ run: endRun(run, fate, NOW), result: null }]);
       const over = await mine(NOW + 9_000);
       expect(over.map(({ isOver }) => isOver)).toEqual([true, true]);
       await Promise.all([1, 2].map(() => store.limits.settle(over.map((one) => ({ ...one, again: null })))));
