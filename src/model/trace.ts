@@ -1,4 +1,4 @@
-import { randomHex } from "../kit/random-hex.ts";
+import { randomHex } from "../kit/ids.ts";
 
 // W3C Trace Context: https://www.w3.org/TR/trace-context/
 

@@ -19,6 +19,9 @@ export const LINE_BATCHES = {
   ...section("docs/batches.md: How lines run", {
     "batches.run": "Every line of a batch becomes a run, and has its result once.",
     "batches.window": "A bounded number of a batch's lines is in the queue.",
+    "batches.delayed": "A delayed line has no run until shortly before its time.",
+    "batches.fair": "A batch that goes on slowly delays no other app's.",
+    "batches.draining": "While the app's queue is drained, none of its batch's lines is put into it.",
     "batches.killed": "That holds if the service is killed during the upload and while lines run.",
     "batches.deleted": "A batch ends with its app.",
   }),

@@ -7,7 +7,7 @@ import { AppError } from "../../model/errors.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { RUN_ID } from "../../model/names.ts";
 import { isCallerOf } from "../../model/run.ts";
-import { countedRecord } from "../../runs/batches/counted-record.ts";
+import { countedRecord, countedRecords } from "../../runs/batches/counted-record.ts";
 import { batchResults, OWN_FORM, type ResultParts, type ResultQuery } from "../../runs/batches/results.ts";
 import { retryBatch } from "../../runs/batches/retry.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
@@ -91,8 +91,7 @@ export class BatchHandler {
   }
 
   async #record(app: App, batch: LineBatch): Promise<BatchRecord> {
-    const { store, steadyClock } = this.#parts;
-    return await countedRecord(store, batch, app, steadyClock.now());
+    return await countedRecord(this.#parts, batch, app, this.#parts.steadyClock.now());
   }
 
   async #list({ exchange, app, route, token }: BatchRequest): Promise<void> {
@@ -109,7 +108,7 @@ export class BatchHandler {
       ...(role === "call" && { caller }),
     });
     const page = batches.slice(0, limit);
-    const items = await Promise.all(page.map((batch) => this.#record(app, batch)));
+    const items = await countedRecords(this.#parts, page, app, this.#parts.steadyClock.now());
     const nextToken = batches.length > page.length ? (page.at(-1)?.id ?? "") : "";
     exchange.answerJson(200, { items, nextToken });
   }

@@ -8,6 +8,7 @@ import { AppError } from "../../model/errors.ts";
 import { type LineBatch, MAX_BATCH_BYTES } from "../../model/line-batch.ts";
 import { isWish } from "../../model/wishes.ts";
 import { BATCH_KEY_MS, BatchUpload, type UploadParts } from "../../runs/batches/upload.ts";
+import type { RecordParts } from "../../runs/batches/counted-record.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import type { Submitter } from "../../runs/submit.ts";
 import { batchRecord } from "../../shapes/batches.ts";
@@ -30,6 +31,7 @@ export type UploadRouteParts = Pick<
     readonly store: Store;
     readonly authenticator: Authenticator;
     readonly batchFeeder: Pick<BatchFeeder, "wake">;
+    readonly queueStates: RecordParts["queueStates"];
     readonly bodyRoom: BodyRoom;
     /** How long an upload may be silent. */
     readonly bodyTimeoutMs: number;
@@ -175,10 +177,11 @@ export class BatchUploads {
     batch: LineBatch,
     headers: Readonly<Record<string, string>> = {},
   ): void {
-    const { publicApiUrl, steadyClock } = this.#parts;
+    const { publicApiUrl, steadyClock, queueStates } = this.#parts;
     exchange.id = batch.id;
     const { projectId, appName: name } = route;
-    const record = batchRecord(batch, { projectId, name }, 0, steadyClock.now());
+    const lines = { running: 0, queue: queueStates.stateOf(batch.appNumber) };
+    const record = batchRecord(batch, { projectId, name }, lines, steadyClock.now());
     const location = `${appUrl(exchange, route, publicApiUrl)}/batches/${batch.id}`;
     exchange.answerJson(202, record, { location, ...headers });
   }

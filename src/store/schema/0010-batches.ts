@@ -24,8 +24,10 @@ export const LINE_BATCH_TABLES = {
     /** Lines and bytes that are stored. */
     total: "bigint",
     totalBytes: "bigint",
-    /** Lines from the first one on that have a row in `batch_lines`; and how many of these have ended. */
+    /** Lines from the first one on that have a row in `batch_lines`; of these, lines whose runs wait for the end of a delay. */
     fed: "bigint default 0",
+    delayed: "bigint default 0",
+    /** How many of the lines that were fed have ended. */
     ended: "bigint default 0",
     succeeded: "bigint default 0",
     failed: "bigint default 0",
@@ -62,7 +64,7 @@ export const LINE_BATCH_TABLES = {
     line: "bigint", // Its index, from 0.
     label: "text?", // The caller's own id for it, as JSON.
     runId: "bytes?", // Null for a line that could not be read, or was cancelled before it had a run.
-    /** It has not ended before then; 0: it may have. */
+    /** It has not ended before then; 0: it may have. Of a delayed line without a run, `WITHOUT_RUN` more. */
     dueAt: "bigint",
     /** Its place among the lines that have ended, from 1; null until it has. */
     place: "bigint?",

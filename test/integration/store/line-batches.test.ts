@@ -3,7 +3,7 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import type { LineBatch } from "../../../src/model/line-batch.ts";
 import type { Run } from "../../../src/model/run.ts";
 import { BatchUpload } from "../../../src/runs/batches/upload.ts";
-import type { FedLine } from "../../../src/store/batches/batch-lines.ts";
+import { ALL_TIMES, type FedLine } from "../../../src/store/batches/batch-lines.ts";
 import { MAX_OPEN_BATCHES, type NewLineBatch } from "../../../src/store/batches/line-batches.ts";
 import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -160,6 +160,42 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     line,
     label: null,
     end: { state: "cancelled", errorCode: "cancelled", errorMessage: "Gone." },
+  });
+
+  verifies("batches.delayed", `a delayed line has no run until its time, on ${kind}`, async () => {
+    const batch = await started(["0", "1", "2"]);
+    const { number } = batch;
+    const later = (line: number, at: number): FedLine => ({ line, label: `"${line}"`, delayedUntil: at });
+    const feed = [later(0, NOW + 60_000), fedRun(1, queuedRun({ appNumber })), later(2, NOW + 30_000)];
+    expect(await store.batchLines.feed({ number, fed: 0, lines: feed, doneBefore: 3 })).toBe(true);
+    expect(await find(batch)).toMatchObject({ fed: 3, delayed: 2, ended: 0 });
+    expect(await store.runs.list({ appNumber, limit: 9 })).toHaveLength(1);
+    // They are not among those that may have ended, however late it is, and their block stays.
+    const late = { ...query(batch), now: ALL_TIMES };
+    expect(await store.batchLines.openCount(late)).toEqual({ open: 1, over: 0 });
+    expect(await store.lineBatches.block({ number, line: 0 })).not.toBeNull();
+    const due = async (until: number) => await store.delayedLines.due({ number, until, limit: 9 });
+    expect(await due(NOW + 29_999)).toEqual([]);
+    expect(await due(NOW + 30_000)).toEqual([2]);
+    expect(await due(ALL_TIMES)).toEqual([2, 0]);
+    const run = queuedRun({ appNumber });
+    const first = { number, delayed: 2, lines: [fedRun(2, run)] };
+    expect(await store.delayedLines.feed(first)).toBe(true);
+    expect(await store.delayedLines.feed(first)).toBe(false);
+    expect(await store.runs.find(run)).toMatchObject({ state: "queued" });
+    expect(await store.batchLines.ofRun(run)).toEqual({ id: batch.id, line: 2 });
+    expect(await due(ALL_TIMES)).toEqual([0]);
+    expect(await store.batchLines.openCount(late)).toEqual({ open: 2, over: 0 });
+    expect(await store.delayedLines.feed({ number, delayed: 1, lines: [end(0)] })).toBe(true);
+    expect(await find(batch)).toMatchObject({ fed: 3, delayed: 0 });
+    expect(await store.lineBatches.block({ number, line: 0 })).toBeNull();
+    expect(await store.batchLines.openCount(late)).toEqual({ open: 3, over: 1 });
+    expect(await store.batchLines.runningCounts([query(batch), { ...query(batch), number: -1 }])).toEqual(
+      new Map([
+        [number, 0],
+        [-1, 0],
+      ]),
+    );
   });
 
   test("cancelling is final: what is fed then, and what ends the batch", async () => {

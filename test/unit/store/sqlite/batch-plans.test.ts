@@ -2,6 +2,7 @@ import { beforeAll, expect, test } from "vitest";
 import { projects } from "../../../../src/store/accounts/memberships.ts";
 import { apps } from "../../../../src/store/apps/apps.ts";
 import { batchLines } from "../../../../src/store/batches/batch-lines.ts";
+import { delayedLines } from "../../../../src/store/batches/delayed-lines.ts";
 import { lineBatches } from "../../../../src/store/batches/line-batches.ts";
 import { payloads } from "../../../../src/store/runs/payloads.ts";
 import { retention } from "../../../../src/store/runs/retention.ts";
@@ -40,7 +41,8 @@ test.each<[string, () => Promise<string[]>]>([
   ["giving up an upload", () => plansOf(session(), lineBatches.drop, { number, now: 5 })],
   ["removing", () => plansOf(session(), lineBatches.remove, { cutoff: 9, limit: 5 })],
   ["counting open lines", () => plansOf(session(), batchLines.openCount, open())],
-  ["counting running lines", () => plansOf(session(), batchLines.runningCount, open())],
+  ["counting running lines", () => plansOf(session(), batchLines.runningCounts, [open(), open()])],
+  ["delayed lines", () => plansOf(session(), delayedLines.due, { number, until: 5, limit: 5 })],
   ["the runs of open lines", () => plansOf(session(), batchLines.openRuns, { number, after: -1, limit: 5 })],
   [
     "collecting",
