@@ -82,6 +82,9 @@ export const APP_METRICS: Partial<Record<MetricName, Write>> = {
   millrace_runs_total: (page, { own: of, states }) => {
     for (const state of STATES) page.sample(`${of},state="${state}"`, states[state]);
   },
+  millrace_run_failures_total: (page, { own: of, failures }) => {
+    for (const cause of FAILURE_CAUSES) page.sample(`${of},cause="${cause}"`, failures[cause]);
+  },
   millrace_run_errors_total: (page, { functions, isServer }) => {
     for (const { labels, tally } of functions)
       for (const code of codesOf(tally, isServer))
