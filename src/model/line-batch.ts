@@ -53,7 +53,10 @@ export type LineBatch = Pick<
   /** Lines that are stored, and their bytes. */
   readonly total: number;
   readonly totalBytes: number;
-  /** Lines whose turn has come; of these, lines without a run because of a delay, lines that have ended, and how. The rest were cancelled. */
+  /**
+   * Lines whose turn has come; of these, lines that have no run because of a delay, lines that have ended, and how. The rest
+   * were cancelled.
+   */
   readonly fed: number;
   readonly delayed: number;
   readonly ended: number;

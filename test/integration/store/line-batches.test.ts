@@ -268,7 +268,7 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
       const run = queuedRun({ appNumber, id });
       const lines = [fedRun(i / 2, run)];
       await store.batchLines.feed({ number: batch.number, fed: i / 2, lines, doneBefore: 0 });
-      const ended = { ...run, state: "success", completedAt: at, updatedAt: at } as const;
+      const ended = { ...run, state: "failure", completedAt: at, updatedAt: at } as const;
       await store.claims.endQueued([{ run: ended, result: null }]);
     }
     const left = async () => (await store.runs.list({ appNumber, limit: 9 })).map(({ id }) => ids.indexOf(id)).toSorted();
