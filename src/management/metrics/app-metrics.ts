@@ -2,7 +2,7 @@ import { BATCH_REASONS } from "../../model/run.ts";
 import { BATCH_SIZE_BOUNDS, type FunctionBatches } from "../../replicas/batch-tally.ts";
 import type { FunctionTally } from "../../runs/run-tally.ts";
 import { QUEUE_PRIORITIES } from "../../store/runs/run-figures.ts";
-import type { AppFigures } from "./app-figures.ts";
+import { type AppFigures, FAILURE_CAUSES } from "./app-figures.ts";
 import { AS_IT_IS, IN_SECONDS, labelText, type Sink } from "./page.ts";
 import type { MetricName } from "./table.ts";
 

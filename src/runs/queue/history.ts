@@ -94,12 +94,12 @@ export class QueueHistory {
   /** The queues that are counted now: those that were not for longest. */
   #inTurn(waiting: ReadonlySet<number>): ReadonlySet<number> {
     const before = this.#turns.filter((appNumber) => waiting.has(appNumber));
-    const known = new Set(before);
-    let room = MOST_REMEMBERED - this.#remembered.size;
-    const added = [...waiting].filter(
-      (appNumber) => !known.has(appNumber) && (this.#remembered.has(appNumber) || room-- > 0),
-    );
-    const all = [...added, ...before];
+    const inTurn = new Set(before);
+    const known = new Set([...before, ...this.#remembered.keys()]);
+    const others = [...waiting].filter((appNumber) => !inTurn.has(appNumber));
+    const back = others.filter((appNumber) => known.has(appNumber));
+    const added = others.filter((appNumber) => !known.has(appNumber));
+    const all = [...back, ...added.slice(0, Math.max(0, MOST_REMEMBERED - known.size)), ...before];
     this.#turns = [...all.slice(COUNTED_AT_ONCE), ...all.slice(0, COUNTED_AT_ONCE)];
     return new Set(all.slice(0, COUNTED_AT_ONCE));
   }
