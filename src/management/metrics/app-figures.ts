@@ -2,7 +2,13 @@ import type { LiveApp } from "../../apps/catalog.ts";
 import { type ErrorCode, ERRORS } from "../../model/errors.ts";
 import { SETUP_FUNCTION } from "../../model/names.ts";
 import type { QueuedRuns } from "../../store/runs/run-figures.ts";
-import { CALLERS_CODE, FunctionTally, OTHER_FUNCTION, type RunTally, SERVER_FUNCTION } from "../../runs/run-tally.ts";
+import {
+  CALLERS_CODE,
+  FunctionTally,
+  OTHER_FUNCTION,
+  type RunTally,
+  SERVER_FUNCTION,
+} from "../../runs/run-tally.ts";
 import { labelText } from "./page.ts";
 import type { AppUsage } from "./replica-usage.ts";
 

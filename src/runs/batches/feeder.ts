@@ -146,27 +146,24 @@ export class BatchFeeder {
     for (const [app, batches] of this.#waiting) {
       if (this.#advancing.size >= APPS_AT_ONCE || this.#isStopping) return;
       this.#waiting.delete(app);
-      const over = this.#advanceAll(batches).then((isBusy) => {
-        this.#advancing.delete(app);
-        if (this.#isStopping) return;
-        if (isBusy) this.#soon ??= this.#parts.steadyClock.after(BUSY_MS, () => this.#again());
-        this.#fillUp();
-      });
-      this.#advancing.set(app, over);
+      this.#advancing.set(app, this.#advanceApp(app, batches));
     }
+  }
+
+  /** Never rejects. */
+  async #advanceApp(app: number, batches: readonly OpenBatch[]): Promise<void> {
+    // Whether lines have ended, or may soon.
+    let isBusy = false;
+    for (const batch of batches) if (!this.#isStopping) isBusy = (await this.#advanceSafely(batch)) || isBusy;
+    this.#advancing.delete(app);
+    if (this.#isStopping) return;
+    if (isBusy) this.#soon ??= this.#parts.steadyClock.after(BUSY_MS, () => this.#again());
+    this.#fillUp();
   }
 
   #again(): void {
     this.#soon = null;
     this.wake();
-  }
-
-  /** Whether lines of an app have ended, or may soon. Never rejects. */
-  async #advanceAll(batches: readonly OpenBatch[]): Promise<boolean> {
-    let isBusy = false;
-    for (const batch of batches)
-      if (!this.#isStopping) isBusy = (await this.#advanceSafely(batch)) || isBusy;
-    return isBusy;
   }
 
   /** A batch that cannot go on now must not stop the others. */
@@ -259,7 +256,8 @@ export class BatchFeeder {
     const next = await store.delayedLines.due({ number, until, limit });
     if (next.length === 0) return 0;
     const due: { line: number; bytes: Buffer }[] = [];
-    for (const line of next) due.push({ line, bytes: (await this.#lines.next(batch, line, 1))[0] ?? NO_LINE });
+    for (const line of next)
+      due.push({ line, bytes: (await this.#lines.next(batch, line, 1))[0] ?? NO_LINE });
     const lines = await fedLines(due, { ...feeding, isDue: true });
     return (await store.delayedLines.feed({ number, delayed, lines })) ? lines.length : 0;
   }

@@ -47,20 +47,18 @@ export const batchFiles = {
   }),
 
   /** Stores the next part. False if the file is gone, or the account's files of the app would have more bytes than that. */
-  append: write(
-    async ({ db, sql }, part: Part & Owner & { readonly maxBytes: number }): Promise<boolean> => {
-      const { number, appNumber, accountId, maxBytes, bytes } = part;
-      const isOwn = accountId === null ? sql`account_id is null` : sql`account_id = ${accountId}`;
-      const { rows } = await sql<{ used: number | string }>`
+  append: write(async ({ db, sql }, part: Part & Owner & { readonly maxBytes: number }): Promise<boolean> => {
+    const { number, appNumber, accountId, maxBytes, bytes } = part;
+    const isOwn = accountId === null ? sql`account_id is null` : sql`account_id = ${accountId}`;
+    const { rows } = await sql<{ used: number | string }>`
         select coalesce(sum(bytes), 0) as used from batch_files where app_number = ${appNumber} and ${isOwn}
       `.execute(db);
-      if (Number(rows[0]?.used ?? 0) + bytes.length > maxBytes) return false;
-      const grown = db.updateTable("batchFiles").set((eb) => ({ bytes: eb("bytes", "+", bytes.length) }));
-      if (!(await isDone(grown.where(all({ number, isWhole: 0 }))))) return false;
-      await db.insertInto("batchFileParts").values({ file: number, part: part.part, bytes }).execute();
-      return true;
-    },
-  ),
+    if (Number(rows[0]?.used ?? 0) + bytes.length > maxBytes) return false;
+    const grown = db.updateTable("batchFiles").set((eb) => ({ bytes: eb("bytes", "+", bytes.length) }));
+    if (!(await isDone(grown.where(all({ number, isWhole: 0 }))))) return false;
+    await db.insertInto("batchFileParts").values({ file: number, part: part.part, bytes }).execute();
+    return true;
+  }),
 
   /** All of it has arrived. */
   finish: write(

@@ -261,7 +261,10 @@ describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
       const made = await Promise.all([create(file, key), create(file, key), create(file, key)]);
       expect(new Set(made.map(({ data }) => data.id)).size).toBe(1);
       const again = await create(file, key);
-      expect([again.data.id, again.response.headers.get("idempotent-replayed")]).toEqual([made[0].data.id, "true"]);
+      expect([again.data.id, again.response.headers.get("idempotent-replayed")]).toEqual([
+        made[0].data.id,
+        "true",
+      ]);
       await expect(create(await fileOf(client, text), key)).rejects.toMatchObject({ status: 422 });
       if (key === "good") await ended(client, made[0].data.id);
     }

@@ -50,7 +50,9 @@ verifies("cli.map.resume", "an upload that ends with a 502 or 503 says how to go
     { status: 503, body: REFUSAL },
   ]) {
     const { task } = taskOf();
-    const error: unknown = await acceptedBatch(task, "app", answerOf(refused)).catch((cause: unknown) => cause);
+    const error: unknown = await acceptedBatch(task, "app", answerOf(refused)).catch(
+      (cause: unknown) => cause,
+    );
     const failure = resumable(error, "millrace map app --resume map-1") as CliFailure;
     expect(failure.detail.hint).toBe("to continue: millrace map app --resume map-1");
     expect(failure.message).toMatch(/502|Not now/);

@@ -53,7 +53,9 @@ test("a queue is remembered while runs wait in it, and how many have begun", asy
 test("many queues take turns to be counted, and what is remembered is bounded", async () => {
   const { history, step } = played(Array.from({ length: 1_200 }, (_, i) => i + 3));
   const remembered = () =>
-    Array.from({ length: 1_200 }, (_, i) => i + 3).filter((app) => history.of(app).moments.at(-1)!.normal > 0);
+    Array.from({ length: 1_200 }, (_, i) => i + 3).filter(
+      (app) => history.of(app).moments.at(-1)!.normal > 0,
+    );
   await step(5);
   expect(remembered()).toHaveLength(50);
   await step(5);
