@@ -16,6 +16,8 @@ export type BatchRecord = {
   readonly id: string;
   readonly functionName: string;
   readonly status: "uploading" | "running" | "cancelling" | "completed" | "cancelled";
+  /** What the app's queue does; null once the batch has ended. While it is `draining`, no further line begins. */
+  readonly queue: "open" | "paused" | "draining" | null;
   readonly total: number;
   readonly waiting: number;
   readonly running: number;

@@ -224,6 +224,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         wake: (appNumber) => dispatcher.wake(appNumber),
         cancel: (run) => canceller.cancel(run, () => true),
         onDeliveries,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
       }),
   );
   batchFeeder.start();

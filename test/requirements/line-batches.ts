@@ -12,12 +12,16 @@ export const LINE_BATCHES = {
     "batches.long-lines": "A line that is longer than the app accepts is an error of its own.",
     "batches.takeover": "Of several connections that upload with the same key, the last one goes on.",
     "batches.quota": "An account has a bounded number of uploads open.",
+    "batches.open": "An account has a bounded number of batches of an app that have not ended.",
     "batches.full-disk":
       "An upload ends with 507 when the disk is filled up to its reserve, and continues later.",
   }),
   ...section("docs/batches.md: How lines run", {
     "batches.run": "Every line of a batch becomes a run, and has its result once.",
     "batches.window": "A bounded number of a batch's lines is in the queue.",
+    "batches.delayed": "A delayed line has no run until shortly before its time.",
+    "batches.fair": "A batch that goes on slowly delays no other app's.",
+    "batches.draining": "While the app's queue is drained, none of its batch's lines is put into it.",
     "batches.killed": "That holds if the service is killed during the upload and while lines run.",
     "batches.deleted": "A batch ends with its app.",
   }),
@@ -43,6 +47,7 @@ export const LINE_BATCHES = {
   }),
   ...section("docs/batches.md: The end", {
     "batches.webhook": "One webhook tells the end of a batch.",
+    "batches.caps": "Other runs of the app are removed by the caps of storage while a batch is open.",
     "batches.kept": "Nothing of a batch is removed until it has ended, whatever the caps of storage.",
   }),
 } as const;

@@ -5,7 +5,7 @@ import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import type { LineBatch } from "../../model/line-batch.ts";
 import { batchResults, type ResultParts } from "../../runs/batches/results.ts";
-import { lineOfResponse } from "../../runs/batches/openai-lines.ts";
+import { openAiForm } from "../../runs/batches/openai-lines.ts";
 import type { BatchFile } from "../../store/batches/openai-batches.ts";
 import type { Store } from "../../store/store.ts";
 import { SilenceWatch, type UploadRouteParts } from "./upload-route.ts";
@@ -193,16 +193,5 @@ export async function* resultBytes(
 ): AsyncGenerator<Buffer> {
   const query = { order: "input", after: -1, isFollowing: false } as const;
   const found = { appNumber: app.number, id: batch.id, number: batch.number };
-  for await (const piece of batchResults(parts, found, query, signal)) {
-    const lines: Buffer[] = [];
-    for (
-      let start = 0, end = piece.indexOf("\n");
-      end !== -1;
-      start = end + 1, end = piece.indexOf("\n", start)
-    ) {
-      const { isError, line } = lineOfResponse(piece.subarray(start, end));
-      if (isError === (kind === "errors")) lines.push(line);
-    }
-    if (lines.length > 0) yield Buffer.concat(lines);
-  }
+  yield* batchResults(parts, found, query, openAiForm(kind === "errors"), signal);
 }

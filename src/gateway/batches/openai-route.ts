@@ -12,7 +12,7 @@ import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import { lineOfRequest, type RequestFault } from "../../runs/batches/openai-lines.ts";
 import { BatchUpload, LINE_EXTRA_BYTES } from "../../runs/batches/upload.ts";
 import type { BatchFile, OpenAiBatch } from "../../store/batches/openai-batches.ts";
-import type { AppRequest } from "../app-request.ts";
+import { type AppRequest, beginTrace } from "../app-request.ts";
 import { checkMayBatch } from "../authenticate.ts";
 import { fairnessOf } from "../fairness.ts";
 import type { CallRoute } from "../route.ts";
@@ -175,7 +175,8 @@ export class OpenAiBatches {
 
   async #create(call: OpenAiCall): Promise<void> {
     const { exchange, live, route, head, token, use } = call;
-    const { store, steadyClock, batchFeeder, reserve, submitter } = this.#parts;
+    const { store, steadyClock, batchFeeder, reserve, submitter, tracer, clock } = this.#parts;
+    const startMs = clock.now();
     const body = BATCH.safeParse(await readJson(call));
     if (!body.success) throw new AppError("bad_request", { message: z.prettifyError(body.error) });
     const { endpoint, input_file_id: inputFileId, metadata = null } = body.data;
@@ -206,7 +207,8 @@ export class OpenAiBatches {
       const functionName = use === "server" ? endpoint : route.functionName;
       const owner = { id, appNumber, functionName, ip: exchange.callerAddress, ...caller };
       const parts = { store, steadyClock, reserve, onStarted: () => batchFeeder.wake() };
-      const draft = { ...owner, ...nothing, wishes, createdAt };
+      const trace = beginTrace(tracer, call, true);
+      const draft = { ...owner, ...nothing, wishes, trace, createdAt };
       const upload = new BatchUpload(parts, draft, null, maxBodyBytes);
       try {
         for await (const line of requests()) if ("customId" in line) await upload.write(line.line);
@@ -214,6 +216,7 @@ export class OpenAiBatches {
         // Before it runs: what runs can be found, and cancelled, also by a caller who gets no answer.
         await store.openaiBatches.insert(made);
         lines = await upload.finish();
+        tracer.uploaded(lines, live.target, startMs);
       } catch (error) {
         await upload.breakOff().catch(() => undefined);
         throw error;

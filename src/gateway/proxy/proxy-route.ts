@@ -11,7 +11,7 @@ import type { Tracer } from "../../runs/traces/tracer.ts";
 import { storedRequest } from "../../runs/ended-run.ts";
 import { answerAccepted, appPath, type AppRequest, beginTrace } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
-import type { Fairness } from "../../model/fairness.ts";
+import type { Fairness } from "../../model/queue-limits.ts";
 import { fairnessOf } from "../fairness.ts";
 import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";

@@ -15,9 +15,11 @@ export type RetryParts = Omit<UploadParts, "store"> & {
 
 /** Lines that are read together. */
 const PAGE_LINES = 50;
+/** More than any app accepts. */
+const MAX_INPUT_BYTES = 2 ** 31 - 1;
 const NO_INPUT = Buffer.from("{}");
 
-type Retry = Pick<NewLineBatch, "id" | "ip" | "accountId" | "user"> & { readonly maxInputBytes: number };
+type Retry = Pick<NewLineBatch, "id" | "ip" | "accountId" | "user" | "trace"> & { readonly maxInputBytes: number };
 
 /** Makes a new batch of the failed lines of one that has ended; returns it once all its lines are stored. */
 export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Retry): Promise<LineBatch> {
@@ -40,7 +42,12 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
     for (let after = -1; ;) {
       const failures = await store.batchLines.failures({ number, after, limit: PAGE_LINES });
       for (const { line, label, runId } of failures) {
-        const [stored] = await store.batchLines.runs({ appNumber, ids: [runId] });
+        const [stored] = await store.batchLines.runs({
+          appNumber,
+          ids: [runId],
+          side: "input",
+          maxBytes: MAX_INPUT_BYTES,
+        });
         const input = stored && (await inputOf(parts, stored.payload));
         if (input) await upload.write(lineOf(label ?? String(line), input, stored.run.terms));
         after = line;

@@ -1,7 +1,7 @@
 import { type HttpRequest, isServerRun, packRequest } from "../../model/http-request.ts";
 import { makeRun, NOT_BEGUN } from "../../model/run.ts";
 import type { LineBatch } from "../../model/line-batch.ts";
-import { termsOf } from "../../model/terms.ts";
+import { type Terms, termsOf } from "../../model/terms.ts";
 import type { RunTarget } from "../../replicas/pool.ts";
 import type { FedLine } from "../../store/batches/batch-lines.ts";
 import type { AcceptedRun } from "../../store/runs/accepted-runs.ts";
@@ -41,48 +41,55 @@ export class WaitingLines {
   }
 }
 
-type Feeding = {
+/** A line gets its run so long before its delay ends. */
+export const LINE_AHEAD_MS = 5_000;
+
+export type Feeding = {
   readonly batch: LineBatch;
-  /** The index of the first of the lines. */
-  readonly first: number;
   readonly target: RunTarget;
   readonly now: number;
   readonly newId: () => string;
   readonly large: LargePayloads | null;
+  /** The lines were delayed, and are not any more. */
+  readonly isDue: boolean;
 };
 
 /** What becomes of lines whose turn has come: their runs, or the errors of those that cannot be calls. */
-export async function fedLines(lines: readonly Buffer[], feeding: Feeding): Promise<FedLine[]> {
-  const { batch, first, now } = feeding;
+export async function fedLines(
+  lines: readonly { readonly line: number; readonly bytes: Buffer }[],
+  feeding: Feeding,
+): Promise<FedLine[]> {
+  const { batch, now, isDue } = feeding;
   const fed: FedLine[] = [];
-  for (const [i, bytes] of lines.entries()) {
+  for (const { line, bytes } of lines) {
     const read = readLine(bytes, batch.wishes, batch.uploadedAt ?? now);
     const { label } = read;
-    const line = first + i;
     if ("fault" in read) {
       const { code, message } = read.fault;
       fed.push({ line, label, end: { state: "failure", errorCode: code, errorMessage: message } });
     } else if (batch.state === "cancelling") {
       const end = { state: "cancelled", errorCode: "cancelled", errorMessage: CANCELLED } as const;
       fed.push({ line, label, end });
-    } else fed.push({ line, label, accepted: await acceptedRun(read, feeding) });
+    } else {
+      const terms = read.wishes && termsOf(read.wishes, batch.uploadedAt ?? now);
+      const dueAt = terms?.notBefore ?? 0;
+      if (!isDue && dueAt > now + LINE_AHEAD_MS) fed.push({ line, label, delayedUntil: dueAt });
+      else fed.push({ line, label, accepted: await acceptedRun(read.input, terms, feeding) });
+    }
   }
   return fed;
 }
 
 const CANCELLED = "The batch was cancelled before the line's turn came.";
 
-type Call = Extract<ReturnType<typeof readLine>, { readonly input: Buffer }>;
-
 /** A queued run: any node may claim it, as any async run. */
-async function acceptedRun({ input: given, wishes }: Call, feeding: Feeding): Promise<AcceptedRun> {
+async function acceptedRun(given: Buffer, terms: Terms | null, feeding: Feeding): Promise<AcceptedRun> {
   const { batch, target, now, newId, large } = feeding;
-  const terms = wishes && termsOf(wishes, batch.uploadedAt ?? now);
   const caller = batch.accountId === null ? null : { accountId: batch.accountId, user: batch.user };
-  const { functionName, ip } = batch;
+  const { functionName, ip, trace } = batch;
   // Of a server app: the path to which each line is sent.
   const input = isServerRun(batch) ? packRequest(requestTo(functionName), given) : given;
-  const origin = { id: newId(), target, functionName, ip, caller, webhook: null, terms };
+  const origin = { id: newId(), target, functionName, ip, caller, webhook: null, terms, trace };
   const notBefore = terms?.notBefore ?? null;
   const dueAt = notBefore !== null && notBefore > now ? notBefore : null;
   const run = makeRun(origin, { ...NOT_BEGUN, dueAt, isAsync: true, state: "queued", createdAt: now });

@@ -121,8 +121,8 @@ export class BulkWorker {
     const unserved = new Set(open.flatMap(({ appNumber }) => (serves(appNumber) ? [] : appNumber)));
     if (unserved.size === 0) return open.slice(0, MOST_JOBS);
     const places = await store.appOwners.list([...unserved]);
-    const elsewhere = new Set(places.filter(({ isAlive }) => isAlive).map(({ appNumber }) => appNumber));
-    return open.filter(({ appNumber }) => serves(appNumber) || !elsewhere.has(appNumber)).slice(0, MOST_JOBS);
+    const ofOthers = new Set(places.filter(({ isAlive }) => isAlive).map(({ appNumber }) => appNumber));
+    return open.filter(({ appNumber }) => serves(appNumber) || !ofOthers.has(appNumber)).slice(0, MOST_JOBS);
   }
 
   /** No run is accepted now, as for callers. */
@@ -215,7 +215,7 @@ export class BulkWorker {
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       if (error.code === "run_not_found") return "gone";
-      if (error.code === "not_available") return "elsewhere";
+      if (error.code === "not_available") return "other_node";
       if (error.code !== "run_finished") throw error;
       // Before a crash, perhaps.
       const run = await store.runs.find(key);

@@ -29,9 +29,14 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         text = body["messages"][0]["content"]
         status = 400 if text == "bad" else 200
-        answer = json.dumps({"path": self.path, "content": text.upper()}).encode()
+        answer = json.dumps({"path": self.path, "content": text.upper()}, indent=1).encode()
+        if text == "long":
+            answer = json.dumps(["x" * 1000] * 1000, indent=1).encode()
+        kind = "text/plain" if text == "text" else "application/json"
+        if text == "text":
+            answer = b"no json"
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -134,18 +139,26 @@ describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
       const client = new OpenAI({ apiKey, baseURL: service().url("server", "v1"), maxRetries: 0 });
       const batch = await ended(
         client,
-        (await started(client, request("a", "one") + request("b", "bad"))).id,
+        (
+          await started(
+            client,
+            request("a", "one") + request("b", "bad") + request("c", "long") + request("d", "text"),
+          )
+        ).id,
       );
       expect(batch).toMatchObject({
         status: "completed",
-        request_counts: { total: 2, completed: 1, failed: 1 },
+        request_counts: { total: 4, completed: 3, failed: 1 },
       });
-      const [result] = await linesOf(client, batch.output_file_id);
+      const [result, long, plain] = await linesOf(client, batch.output_file_id);
       expect(result.response).toMatchObject({ status_code: 200, body: { path: CHAT, content: "ONE" } });
+      // Larger than what a record shows, and in many lines.
+      expect(long.response.body).toEqual(Array(1000).fill("x".repeat(1000)));
+      expect(plain.response).toMatchObject({ status_code: 200, body: "no json" });
       const [failed] = await linesOf(client, batch.error_file_id);
       expect(failed).toMatchObject({
         custom_id: "b",
-        response: { status_code: 500, body: { content: "BAD" } },
+        response: { status_code: 400, body: { content: "BAD" } },
       });
       const direct = await service().call(
         "server",
