@@ -121,6 +121,7 @@ export class BatchHandler {
     exchange.goneListener = { onGone: () => gone.abort() };
     authenticator.hold(request, "run", token, () => exchange.drop());
     exchange.open(200, [...LINES_HEAD], null);
+    exchange.noteBegun();
     const signal = AbortSignal.any([gone.signal, closing]);
     const lines = batchResults({ ...this.#parts, feeder }, batch, query, OWN_FORM, signal);
     // If it fails on the way, or the service stops, the connection ends without a proper end.

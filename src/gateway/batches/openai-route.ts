@@ -147,6 +147,7 @@ export class OpenAiBatches {
     exchange.goneListener = { onGone: () => gone.abort() };
     authenticator.hold(call, use, token, () => exchange.drop());
     exchange.open(200, [...BYTES], null);
+    exchange.noteBegun();
     await pipeline(Readable.from(whole(), { objectMode: false }), exchange.response).catch(
       (error: unknown) => {
         // Otherwise the reader has left.
