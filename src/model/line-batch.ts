@@ -33,10 +33,7 @@ export const MAX_BATCH_LINES = 1_000_000;
 export const MAX_BATCH_BYTES = 10_000_000_000;
 
 /** A batch: the function of an app that each of its lines calls, who sent it, and how far it is. */
-export type LineBatch = Pick<
-  Run,
-  "appNumber" | "functionName" | "ip" | "accountId" | "user" | "trace"
-> & {
+export type LineBatch = Pick<Run, "appNumber" | "functionName" | "ip" | "accountId" | "user" | "trace"> & {
   readonly number: number;
   /** UUIDv7, text form. */
   readonly id: string;
@@ -53,7 +50,10 @@ export type LineBatch = Pick<
   /** Lines that are stored, and their bytes. */
   readonly total: number;
   readonly totalBytes: number;
-  /** Lines whose turn has come; of these, lines without a run because of a delay, lines that have ended, and how. The rest were cancelled. */
+  /**
+   * Lines whose turn has come; of these, lines that have no run because of a delay, lines that have ended, and how. The rest
+   * were cancelled.
+   */
   readonly fed: number;
   readonly delayed: number;
   readonly ended: number;

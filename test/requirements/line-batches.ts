@@ -43,6 +43,8 @@ export const LINE_BATCHES = {
     "openai-batches.server": "A batch of a server app sends each line to the server's own path.",
     "openai-batches.files": "OpenAI's client uploads, lists, reads and deletes files.",
     "openai-batches.invalid": "A file with a faulty line fails as a whole, and the batch says why.",
+    "openai-batches.key": "A batch that is created again with the same key is the same batch.",
+    "openai-batches.quota": "The files of an account in an app have a bounded size.",
     "openai-batches.cancel": "OpenAI's client cancels and lists batches.",
   }),
   ...section("docs/batches.md: The end", {

@@ -20,7 +20,8 @@ export async function countedRecords(
 ): Promise<BatchRecord[]> {
   const busy = batches.filter(({ completedAt, fed, ended }) => completedAt === null && fed > ended);
   const queries = busy.map(({ number, appNumber }) => ({ number, appNumber, now, limit: LOOKED_AT }));
-  const counts = queries.length > 0 ? await store.batchLines.runningCounts(queries) : new Map<number, number>();
+  const counts =
+    queries.length > 0 ? await store.batchLines.runningCounts(queries) : new Map<number, number>();
   return batches.map((batch) => {
     const running = counts.get(batch.number) ?? 0;
     return batchRecord(batch, app, { running, queue: queueStates.stateOf(batch.appNumber) }, now);

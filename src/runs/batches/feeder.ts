@@ -57,7 +57,7 @@ const APPS_AT_ONCE = 8;
 /** Of a batch that has ended. */
 const NO_LINES = { running: 0, queue: "open" } as const;
 /** A line that is not stored any more: it is not JSON. */
-const NO_LINE = Buffer.alloc(0);
+const NO_LINE = Buffer.of(0);
 
 /**
  * Lets the lines of the batches of this node's apps run: keeps a bounded number of them in the queue, counts those that
@@ -74,10 +74,8 @@ export class BatchFeeder {
   #looking: Promise<void> | null = null;
   /** By app: its batches go on one after the other, and delay no other app's. */
   readonly #advancing = new Map<number, Promise<void>>();
-  /** Apps in the order in which they had their turns, the last one at the end. */
-  #turns: readonly number[] = [];
-  /** Apps wait for their turns. */
-  #isCrowded = false;
+  /** Those of apps that wait for their turn, in that order. */
+  readonly #waiting = new Map<number, readonly OpenBatch[]>();
   #isWanted = false;
   #isStopping = false;
 
@@ -138,37 +136,35 @@ export class BatchFeeder {
     }
   }
 
-  /** Lets batches go on where none of the same app do, as many apps at once as may; they take turns. */
+  /** Lets batches go on where none of the same app do, as many apps at once as may; the others wait for their turn. */
   #begin(byApp: ReadonlyMap<number, readonly OpenBatch[]>): void {
-    const known = new Set(this.#turns);
-    const inTurn = [...[...byApp.keys()].filter((app) => !known.has(app)), ...this.#turns];
-    const waiting = inTurn.filter((app) => byApp.has(app) && !this.#advancing.has(app));
-    const next = waiting.slice(0, Math.max(0, APPS_AT_ONCE - this.#advancing.size));
-    this.#isCrowded = next.length < waiting.length;
-    const taken = new Set(next);
-    this.#turns = [...inTurn.filter((app) => byApp.has(app) && !taken.has(app)), ...next];
-    for (const app of next) {
-      const over = this.#advanceAll(byApp.get(app)!).then((isBusy) => {
-        this.#advancing.delete(app);
-        if (this.#isStopping) return;
-        if (this.#isCrowded) this.wake();
-        else if (isBusy) this.#soon ??= this.#parts.steadyClock.after(BUSY_MS, () => this.#again());
-      });
-      this.#advancing.set(app, over);
+    for (const app of this.#waiting.keys()) if (!byApp.has(app)) this.#waiting.delete(app);
+    for (const [app, batches] of byApp) if (!this.#advancing.has(app)) this.#waiting.set(app, batches);
+    this.#fillUp();
+  }
+
+  #fillUp(): void {
+    for (const [app, batches] of this.#waiting) {
+      if (this.#advancing.size >= APPS_AT_ONCE || this.#isStopping) return;
+      this.#waiting.delete(app);
+      this.#advancing.set(app, this.#advanceApp(app, batches));
     }
+  }
+
+  /** Never rejects. */
+  async #advanceApp(app: number, batches: readonly OpenBatch[]): Promise<void> {
+    // Whether lines have ended, or may soon.
+    let isBusy = false;
+    for (const batch of batches) if (!this.#isStopping) isBusy = (await this.#advanceSafely(batch)) || isBusy;
+    this.#advancing.delete(app);
+    if (this.#isStopping) return;
+    if (isBusy) this.#soon ??= this.#parts.steadyClock.after(BUSY_MS, () => this.#again());
+    this.#fillUp();
   }
 
   #again(): void {
     this.#soon = null;
     this.wake();
-  }
-
-  /** Whether lines of an app have ended, or may soon. Never rejects. */
-  async #advanceAll(batches: readonly OpenBatch[]): Promise<boolean> {
-    let isBusy = false;
-    for (const batch of batches)
-      if (!this.#isStopping) isBusy = (await this.#advanceSafely(batch)) || isBusy;
-    return isBusy;
   }
 
   /** A batch that cannot go on now must not stop the others. */
@@ -261,7 +257,8 @@ export class BatchFeeder {
     const next = await store.delayedLines.due({ number, until, limit });
     if (next.length === 0) return 0;
     const due: { line: number; bytes: Buffer }[] = [];
-    for (const line of next) due.push({ line, bytes: (await this.#lines.next(batch, line, 1))[0] ?? NO_LINE });
+    for (const line of next)
+      due.push({ line, bytes: (await this.#lines.next(batch, line, 1))[0] ?? NO_LINE });
     const lines = await fedLines(due, { ...feeding, isDue: true });
     return (await store.delayedLines.feed({ number, delayed, lines })) ? lines.length : 0;
   }

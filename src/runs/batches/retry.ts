@@ -20,7 +20,9 @@ const PAGE_LINES = 50;
 const MAX_INPUT_BYTES = 2 ** 31 - 1;
 const NO_INPUT = Buffer.from("{}");
 
-type Retry = Pick<NewLineBatch, "id" | "ip" | "accountId" | "user" | "trace"> & { readonly maxInputBytes: number };
+type Retry = Pick<NewLineBatch, "id" | "ip" | "accountId" | "user" | "trace"> & {
+  readonly maxInputBytes: number;
+};
 
 /** Makes a new batch of the failed lines of one that has ended; returns it once all its lines are stored. */
 export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Retry): Promise<LineBatch> {

@@ -129,11 +129,7 @@ async function withLaterRuns(
   const left = free.find((key) => !merged.includes(key));
   const next = left?.id ?? (rows.length < LOOKED_AT ? null : rows.at(-1)!.id);
   if (next !== sweptTo)
-    await db
-      .updateTable("lineBatches")
-      .set({ sweptTo: next })
-      .where(all({ number }))
-      .execute();
+    await db.updateTable("lineBatches").set({ sweptTo: next }).where(all({ number })).execute();
   return merged;
 }
 

@@ -4,6 +4,7 @@ import { describe, expect } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { bundleFile } from "../async/site.ts";
@@ -252,6 +253,43 @@ describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
       });
     },
   );
+
+  verifies("openai-batches.key", `a batch is made once for a key, on ${kind}`, async () => {
+    const client = clientOf();
+    const create = async (id: string, key: string) => {
+      const asked = { input_file_id: id, endpoint: CHAT, completion_window: "24h" } as const;
+      return await client.batches.create(asked, { headers: { "Idempotency-Key": key } }).withResponse();
+    };
+    for (const [key, text] of [
+      ["good", request("a", "one")],
+      ["faulty", "no json\n"],
+    ] as const) {
+      const file = await fileOf(client, text);
+      const made = await Promise.all([create(file, key), create(file, key), create(file, key)]);
+      expect(new Set(made.map(({ data }) => data.id)).size).toBe(1);
+      const again = await create(file, key);
+      expect([again.data.id, again.response.headers.get("idempotent-replayed")]).toEqual([
+        made[0].data.id,
+        "true",
+      ]);
+      await expect(create(await fileOf(client, text), key)).rejects.toMatchObject({ status: 422 });
+      if (key === "good") await ended(client, made[0].data.id);
+    }
+  });
+
+  verifies("openai-batches.quota", `an account's files count for itself alone, on ${kind}`, async () => {
+    const { store } = service().service;
+    const { number: appNumber } = service().apps.get("words")!.app;
+    const file = { appNumber, user: null, name: "f", purpose: "batch", createdAt: 1, expiresAt: 2 };
+    const fill = async (accountId: string, maxBytes: number) => {
+      const number = await store.batchFiles.insert({ ...file, accountId, id: uuidv7(Date.now()) });
+      const part = { number, appNumber, accountId, part: 0, bytes: Buffer.alloc(10) };
+      return await store.batchFiles.append({ ...part, maxBytes });
+    };
+    expect(await fill("sa-full", 10)).toBe(true);
+    expect(await fill("sa-full", 19)).toBe(false);
+    expect(await fill("sa-other", 10)).toBe(true);
+  });
 
   verifies("openai-batches.cancel", `a batch is cancelled, and batches are listed, on ${kind}`, async () => {
     const client = clientOf();

@@ -280,16 +280,19 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     for (const [i, id] of ids.entries()) {
       const at = NOW + 10 + i;
       if (i % 2 === 1) {
-        await store.runs.insertFinished([packEnded([sampleEnd(sampleRun({ id, appNumber, completedAt: at }))])]);
+        await store.runs.insertFinished([
+          packEnded([sampleEnd(sampleRun({ id, appNumber, completedAt: at }))]),
+        ]);
         continue;
       }
       const run = queuedRun({ appNumber, id });
       const lines = [fedRun(i / 2, run)];
       await store.batchLines.feed({ number: batch.number, fed: i / 2, lines, doneBefore: 0 });
-      const ended = { ...run, state: "success", completedAt: at, updatedAt: at } as const;
+      const ended = { ...run, state: "failure", completedAt: at, updatedAt: at } as const;
       await store.claims.endQueued([{ run: ended, result: null }]);
     }
-    const left = async () => (await store.runs.list({ appNumber, limit: 9 })).map(({ id }) => ids.indexOf(id)).toSorted();
+    const left = async () =>
+      (await store.runs.list({ appNumber, limit: 9 })).map(({ id }) => ids.indexOf(id)).toSorted();
     expect(await store.retention.removeOldest({ limit: 1, keep: "nothing" })).toBe(1);
     expect(await left()).toEqual([0, 2, 3, 4, 5]);
     expect(await store.retention.removeOldest({ limit: 9, keep: "nothing" })).toBe(2);
@@ -297,19 +300,23 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     expect(await store.retention.removeOldest({ limit: 9, keep: "nothing" })).toBe(0);
   });
 
-  verifies("batches.open", `an account has a bounded number of open batches of an app, on ${kind}`, async () => {
-    for (let i = 0; i < MAX_OPEN_BATCHES; i++) expect(await insert()).not.toBeNull();
-    expect(await store.lineBatches.insert({ ...draft(), since: 0 })).toBe("too_many");
-    const parts = { store, steadyClock: systemClock, reserve: { refusal: null }, onStarted: () => {} };
-    const upload = new BatchUpload(parts, draft(), null, 1_000);
-    await upload.write(Buffer.from("{}\n"));
-    await expect(upload.finish()).rejects.toMatchObject({ code: "too_many_in_flight", status: 429 });
-    const other = (await insert({ accountId: "sa-other" }))!;
-    await append(other, 0, ["1"]);
-    const [first] = await store.lineBatches.open();
-    await store.lineBatches.drop({ number: first!.number, now: NOW });
-    expect(await insert()).not.toBeNull();
-  });
+  verifies(
+    "batches.open",
+    `an account has a bounded number of open batches of an app, on ${kind}`,
+    async () => {
+      for (let i = 0; i < MAX_OPEN_BATCHES; i++) expect(await insert()).not.toBeNull();
+      expect(await store.lineBatches.insert({ ...draft(), since: 0 })).toBe("too_many");
+      const parts = { store, steadyClock: systemClock, reserve: { refusal: null }, onStarted: () => {} };
+      const upload = new BatchUpload(parts, draft(), null, 1_000);
+      await upload.write(Buffer.from("{}\n"));
+      await expect(upload.finish()).rejects.toMatchObject({ code: "too_many_in_flight", status: 429 });
+      const other = (await insert({ accountId: "sa-other" }))!;
+      await append(other, 0, ["1"]);
+      const [first] = await store.lineBatches.open();
+      await store.lineBatches.drop({ number: first!.number, now: NOW, delivery: null });
+      expect(await insert()).not.toBeNull();
+    },
+  );
 
   verifies(
     "batches.full-disk",

@@ -202,21 +202,25 @@ verifies(
   },
 );
 
-verifies("traces.lines", "the lines of a batch have the trace of its upload, and so has its webhook", async () => {
-  const target = await WebhookTarget.open();
-  const traceparent = newParent();
-  const traceId = traceparent.slice(3, 35);
-  const headers = { traceparent, tracestate: "a=1" };
-  const suffix = `?webhookEndpoint=${encodeURIComponent(`${target.url}/hook`)}`;
-  const id = await accepted(service(), "app", '{"id":1}\n{"id":2}\n', { suffix, headers });
-  expect(await endedBatch(service(), "app", id)).toMatchObject({ succeeded: 2 });
-  for (const { result, run_id: runId } of await results(service(), "app", id)) {
-    expect(result).toEqual([traceparent, "a=1"]);
-    expect(await recordOf(service(), "app", runId ?? "")).toMatchObject({ traceId });
-  }
-  while (target.received.length === 0) await target.news.wait();
-  expect(target.received[0]?.headers).toMatchObject(headers);
-});
+verifies(
+  "traces.lines",
+  "the lines of a batch have the trace of its upload, and so has its webhook",
+  async () => {
+    const target = await WebhookTarget.open();
+    const traceparent = newParent();
+    const traceId = traceparent.slice(3, 35);
+    const headers = { traceparent, tracestate: "a=1" };
+    const suffix = `?webhookEndpoint=${encodeURIComponent(`${target.url}/hook`)}`;
+    const id = await accepted(service(), "app", '{"id":1}\n{"id":2}\n', { suffix, headers });
+    expect(await endedBatch(service(), "app", id)).toMatchObject({ succeeded: 2 });
+    for (const { result, run_id: runId } of await results(service(), "app", id)) {
+      expect(result).toEqual([traceparent, "a=1"]);
+      expect(await recordOf(service(), "app", runId ?? "")).toMatchObject({ traceId });
+    }
+    while (target.received.length === 0) await target.news.wait();
+    expect(target.received[0]?.headers).toMatchObject(headers);
+  },
+);
 
 verifies(
   ["traces.async", "traces.webhook"],

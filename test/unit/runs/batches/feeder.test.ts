@@ -154,24 +154,28 @@ verifies("batches.draining", "a batch puts no line into a queue that is drained"
   await feeder.stop();
 });
 
-verifies("batches.delayed", "delayed lines get their runs shortly before their time, a window at a time", async () => {
-  const { feeder, clock, batches, fed, turns } = played(1, '{"delay":60}', 2_500);
-  feeder.start();
-  await turns();
-  clock.advance(100);
-  await turns();
-  expect(batches[0]).toMatchObject({ fed: 2_500, delayed: 2_500 });
-  expect(fed[0]!.lines[0]).toMatchObject({ line: 0, delayedUntil: batches[0]!.createdAt + 60_000 });
-  const runs = () => fed.flatMap(({ lines }) => lines).filter((each) => "accepted" in each);
-  clock.advance(54_000);
-  await turns();
-  expect(runs()).toEqual([]);
-  clock.advance(900);
-  await turns();
-  expect(runs()).toHaveLength(2_000);
-  expect(runs()[0]).toMatchObject({ accepted: { run: { dueAt: batches[0]!.createdAt + 60_000 } } });
-  clock.advance(100);
-  await turns();
-  expect(batches[0]).toMatchObject({ fed: 2_500, delayed: 0 });
-  await feeder.stop();
-});
+verifies(
+  "batches.delayed",
+  "delayed lines get their runs shortly before their time, a window at a time",
+  async () => {
+    const { feeder, clock, batches, fed, turns } = played(1, '{"delay":60}', 2_500);
+    feeder.start();
+    await turns();
+    clock.advance(100);
+    await turns();
+    expect(batches[0]).toMatchObject({ fed: 2_500, delayed: 2_500 });
+    expect(fed[0]!.lines[0]).toMatchObject({ line: 0, delayedUntil: batches[0]!.createdAt + 60_000 });
+    const runs = () => fed.flatMap(({ lines }) => lines).filter((each) => "accepted" in each);
+    clock.advance(54_000);
+    await turns();
+    expect(runs()).toEqual([]);
+    clock.advance(900);
+    await turns();
+    expect(runs()).toHaveLength(2_000);
+    expect(runs()[0]).toMatchObject({ accepted: { run: { dueAt: batches[0]!.createdAt + 60_000 } } });
+    clock.advance(100);
+    await turns();
+    expect(batches[0]).toMatchObject({ fed: 2_500, delayed: 0 });
+    await feeder.stop();
+  },
+);

@@ -32,7 +32,11 @@ describe("a line of a file of requests", () => {
 describe("a line of results", () => {
   const line = { label: '"a"', index: 0, runId: RUN, statusCode: null, isBase64: false, error: null };
   const told = (fields: Partial<LineResult>, value = "") =>
-    JSON.parse(openAiForm(true).told({ ...line, state: "failure", ...fields }).join(value));
+    JSON.parse(
+      openAiForm(true)
+        .told({ ...line, state: "failure", ...fields })
+        .join(value),
+    );
 
   test("of a success has the result as the response's body, in the file of responses", () => {
     expect([openAiForm(false).wants("success"), openAiForm(true).wants("success")]).toEqual([true, false]);
