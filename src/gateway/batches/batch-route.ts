@@ -139,15 +139,8 @@ export class BatchHandler {
   }
 
   async #cancel({ exchange, app }: BatchRequest, batch: LineBatch): Promise<void> {
-    const { store, steadyClock, batchFeeder } = this.#parts;
-    const { number, appNumber, id } = batch;
-    const now = steadyClock.now();
-    const isOver =
-      (await store.lineBatches.cancel({ number, now })) ||
-      (await store.lineBatches.abandon({ number, now, delivery: null }));
-    if (!isOver) throw new AppError("batch_finished");
-    batchFeeder.wake();
-    const changed = await store.lineBatches.find({ appNumber, id });
+    if (!(await this.#parts.batchFeeder.cancel(batch))) throw new AppError("batch_finished");
+    const changed = await this.#parts.store.lineBatches.find(batch);
     exchange.answerJson(202, await this.#record(app, changed ?? batch));
   }
 

@@ -105,6 +105,19 @@ export class BatchFeeder {
     this.#looking ??= this.#lookAgain().finally(() => (this.#looking = null));
   }
 
+  /** Cancels a batch, or gives its upload up. False if it has ended, or is being cancelled. */
+  async cancel({ number }: Pick<LineBatch, "number">): Promise<boolean> {
+    const { lineBatches } = this.#parts.store;
+    const now = this.#parts.steadyClock.now();
+    const isCancelled =
+      (await lineBatches.cancel({ number, now })) ||
+      (await lineBatches.abandon({ number, now, delivery: null })) ||
+      // Its upload was completed between the two.
+      (await lineBatches.cancel({ number, now }));
+    if (isCancelled) this.wake();
+    return isCancelled;
+  }
+
   async #lookAgain(): Promise<void> {
     while (this.#isWanted && !this.#isStopping) {
       this.#isWanted = false;

@@ -264,19 +264,16 @@ export const lineBatches = {
   ),
 
   /** Ends a batch of which every line has ended. False if there are others. */
-  end: packedWrite(
-    packEnding,
-    async (session, { number, now, deliveries }): Promise<boolean> => {
-      for (const by of ["complete", "finishCancel"] as const) {
-        const moved = move(session, by, number).set({ completedAt: now, updatedAt: now, sealedSecret: null });
-        if (!(await isDone(moved.whereRef("ended", ">=", "total")))) continue;
-        await removeBlocks(session, number);
-        if (deliveries) await session.insertColumns("deliveries", deliveries);
-        return true;
-      }
-      return false;
-    },
-  ),
+  end: packedWrite(packEnding, async (session, { number, now, deliveries }): Promise<boolean> => {
+    for (const by of ["complete", "finishCancel"] as const) {
+      const moved = move(session, by, number).set({ completedAt: now, updatedAt: now, sealedSecret: null });
+      if (!(await isDone(moved.whereRef("ended", ">=", "total")))) continue;
+      await removeBlocks(session, number);
+      if (deliveries) await session.insertColumns("deliveries", deliveries);
+      return true;
+    }
+    return false;
+  }),
 
   /** Ends a batch of a deleted app: its lines are not looked at any more. False if it has ended. */
   drop: packedWrite(packEnding, async (session, { number, now, deliveries }): Promise<boolean> => {
