@@ -7,9 +7,9 @@ const MIB = 1024 * 1024;
 /** Batches of one block each, and the numbers of those that were read, in order. */
 function storedBatches(lines: readonly string[]) {
   const reads: number[] = [];
+  const bytes = Buffer.from(lines.join("\n"));
   const block = async ({ number }: { readonly number: number }) => {
     reads.push(number);
-    const bytes = Buffer.from(lines.join("\n"));
     return { first: 0, lineCount: lines.length, bytes };
   };
   // oxlint-disable-next-line no-unsafe-type-assertion -- no other of them is called
