@@ -121,6 +121,7 @@ export class BatchHandler {
     exchange.goneListener = { onGone: () => gone.abort() };
     authenticator.hold(request, "run", token, () => exchange.drop());
     exchange.open(200, [...LINES_HEAD], null);
+    exchange.noteBegun();
     const signal = AbortSignal.any([gone.signal, closing]);
     const lines = batchResults({ ...this.#parts, feeder }, batch, query, OWN_FORM, signal);
     // If it fails on the way, or the service stops, the connection ends without a proper end.
@@ -138,15 +139,8 @@ export class BatchHandler {
   }
 
   async #cancel({ exchange, app }: BatchRequest, batch: LineBatch): Promise<void> {
-    const { store, steadyClock, batchFeeder } = this.#parts;
-    const { number, appNumber, id } = batch;
-    const now = steadyClock.now();
-    const isOver =
-      (await store.lineBatches.cancel({ number, now })) ||
-      (await store.lineBatches.abandon({ number, now, delivery: null }));
-    if (!isOver) throw new AppError("batch_finished");
-    batchFeeder.wake();
-    const changed = await store.lineBatches.find({ appNumber, id });
+    if (!(await this.#parts.batchFeeder.cancel(batch))) throw new AppError("batch_finished");
+    const changed = await this.#parts.store.lineBatches.find(batch);
     exchange.answerJson(202, await this.#record(app, changed ?? batch));
   }
 

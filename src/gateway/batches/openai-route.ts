@@ -149,6 +149,7 @@ export class OpenAiBatches {
     exchange.goneListener = { onGone: () => gone.abort() };
     authenticator.hold(call, use, token, () => exchange.drop());
     exchange.open(200, [...BYTES], null);
+    exchange.noteBegun();
     await pipeline(Readable.from(whole(), { objectMode: false }), exchange.response).catch(
       (error: unknown) => {
         // Otherwise the reader has left.
@@ -299,11 +300,7 @@ export class OpenAiBatches {
   async #cancel(call: OpenAiCall, text: string): Promise<void> {
     const batch = await this.#find(call, readBatchId(text));
     const lines = await this.#lines(batch);
-    const { store, steadyClock, batchFeeder } = this.#parts;
-    const now = steadyClock.now();
-    if (!lines || !(await store.lineBatches.cancel({ number: lines.number, now })))
-      throw new AppError("batch_finished");
-    batchFeeder.wake();
+    if (!lines || !(await this.#parts.batchFeeder.cancel(lines))) throw new AppError("batch_finished");
     call.exchange.answerJson(200, await this.#batch(call, text));
   }
 

@@ -51,6 +51,13 @@ export class ProxyHandler {
     return this.#parts.catalog.isServer(projectId, appName);
   }
 
+  /** Whether it has batches of its own, and not those of the service. */
+  hasOwnBatches(route: AppRoute): boolean {
+    if (!this.isServer(route)) return false;
+    const live = this.#parts.catalog.find(route.projectId, route.appName);
+    return !live?.version.config.batches?.openai;
+  }
+
   /** Handles an address that is no function's: only a server app may have it. */
   handlePath(request: AppRequest): void | Promise<void> {
     const { projectId, appName } = request.route;

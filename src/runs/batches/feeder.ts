@@ -2,6 +2,7 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import { Condition, forEachConcurrently } from "../../kit/concurrency.ts";
 import { RUN_AHEAD_MS, UuidSource } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
+import type { NewDelivery } from "../../model/delivery.ts";
 import { AppError } from "../../model/errors.ts";
 import { type LineBatch, rateAfter } from "../../model/line-batch.ts";
 import type { RunKey } from "../../model/run.ts";
@@ -102,6 +103,19 @@ export class BatchFeeder {
   wake(): void {
     this.#isWanted = true;
     this.#looking ??= this.#lookAgain().finally(() => (this.#looking = null));
+  }
+
+  /** Cancels a batch, or gives its upload up. False if it has ended, or is being cancelled. */
+  async cancel({ number }: Pick<LineBatch, "number">): Promise<boolean> {
+    const { lineBatches } = this.#parts.store;
+    const now = this.#parts.steadyClock.now();
+    const isCancelled =
+      (await lineBatches.cancel({ number, now })) ||
+      (await lineBatches.abandon({ number, now, delivery: null })) ||
+      // Its upload was completed between the two.
+      (await lineBatches.cancel({ number, now }));
+    if (isCancelled) this.wake();
+    return isCancelled;
   }
 
   async #lookAgain(): Promise<void> {
@@ -288,25 +302,24 @@ export class BatchFeeder {
 
   async #end(batch: OpenBatch, ended: number): Promise<void> {
     const { store, steadyClock, onDeliveries } = this.#parts;
-    const { id, appNumber, number, webhookEndpoint: url, sealedSecret, trace, projectId, name } = batch;
+    const { id, appNumber, number, projectId, name } = batch;
     const now = steadyClock.now();
     const last = await store.lineBatches.find({ appNumber, id });
     if (!last || last.ended < ended) return;
-    const state = last.state === "cancelling" ? ("cancelled" as const) : ("completed" as const);
-    const record = batchRecord({ ...last, state, completedAt: now }, { projectId, name }, NO_LINES, now);
-    const body = Buffer.from(JSON.stringify(record));
-    const answer = { contentType: "application/json", runStatus: 200, body };
-    const delivery =
-      url === null
-        ? null
-        : { id, appNumber, url, sealedSecret, trace, nextAt: now, createdAt: now, ...answer };
+    const state = last.state === "cancelling" ? "cancelled" : "completed";
+    const delivery = deliveryOf({ ...last, projectId, name, state }, now);
     if (!(await store.lineBatches.end({ number, now, delivery }))) return;
     if (delivery) onDeliveries();
     this.changes.notify();
   }
 
-  async #drop({ number }: LineBatch): Promise<void> {
-    await this.#parts.store.lineBatches.drop({ number, now: this.#parts.steadyClock.now() });
+  async #drop(batch: OpenBatch): Promise<void> {
+    const { store, steadyClock, onDeliveries } = this.#parts;
+    const now = steadyClock.now();
+    // An upload that is not complete was never accepted.
+    const delivery = batch.uploadedAt === null ? null : deliveryOf({ ...batch, state: "cancelled" }, now);
+    if (!(await store.lineBatches.drop({ number: batch.number, now, delivery }))) return;
+    if (delivery) onDeliveries();
     this.changes.notify();
   }
 
@@ -316,4 +329,16 @@ export class BatchFeeder {
     if (now - updatedAt < (keyHash === null ? UPLOAD_MS : BATCH_KEY_MS)) return;
     await store.lineBatches.abandon({ number, fence, now, delivery: null });
   }
+}
+
+type EndedBatch = LineBatch & Pick<OpenBatch, "projectId" | "name">;
+
+/** What the webhook of a batch gets that has ended; null if it has none. */
+function deliveryOf({ projectId, name, ...batch }: EndedBatch, now: number): NewDelivery | null {
+  const { id, appNumber, webhookEndpoint: url, sealedSecret, trace } = batch;
+  if (url === null) return null;
+  const record = batchRecord({ ...batch, completedAt: now }, { projectId, name }, NO_LINES, now);
+  const body = Buffer.from(JSON.stringify(record));
+  const answer = { contentType: "application/json", runStatus: 200, body };
+  return { id, appNumber, url, sealedSecret, trace, nextAt: now, createdAt: now, ...answer };
 }

@@ -1,4 +1,5 @@
 import { AppError } from "../../model/errors.ts";
+import { isServerRun, unpackRequest } from "../../model/http-request.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import type { Payload } from "../../model/run.ts";
 import type { Terms } from "../../model/terms.ts";
@@ -50,7 +51,7 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
           side: "input",
           maxBytes: MAX_INPUT_BYTES,
         });
-        const input = stored && (await inputOf(parts, stored.payload));
+        const input = stored && (await inputOf(parts, batch, stored.payload));
         if (input) await upload.write(lineOf(label ?? String(line), input, stored.run.terms));
         after = line;
       }
@@ -65,8 +66,14 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
   }
 }
 
-async function inputOf({ large }: RetryParts, { input, inputBlob }: Payload): Promise<Uint8Array | null> {
-  return inputBlob ? ((await large?.read(inputBlob)) ?? null) : input;
+async function inputOf(
+  { large }: RetryParts,
+  batch: LineBatch,
+  { input, inputBlob }: Payload,
+): Promise<Uint8Array | null> {
+  const stored = inputBlob ? ((await large?.read(inputBlob)) ?? null) : input;
+  // Of a server app: the path is that of the new batch, too.
+  return stored && isServerRun(batch) ? unpackRequest(stored).body : stored;
 }
 
 /** The same line again, with what of its wishes is not a time. */

@@ -4,7 +4,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
 import { MAX_OPEN_BATCHES, type NewLineBatch } from "../../store/batches/line-batches.ts";
-import { LineBlocks, type Lines } from "./line-blocks.ts";
+import { BLOCK_BYTES, LineBlocks, type Lines } from "./line-blocks.ts";
 
 export type UploadParts = {
   readonly store: Pick<Store, "lineBatches">;
@@ -72,7 +72,8 @@ export class BatchUpload {
       await this.#keep(lines);
       if (!isCut) isCut = this.#blocks.push(null);
     }
-    if (this.#blocks.openBytes > 2 * this.#maxLineBytes && this.#isComparing) throw different();
+    // No block that is stored is so large.
+    if (this.#blocks.openBytes > BLOCK_BYTES + this.#maxLineBytes && this.#isComparing) throw different();
     const now = this.#parts.steadyClock.monotonic();
     if (now - this.#flushedAt >= FLUSH_MS && !this.#isComparing) await this.flush();
   }

@@ -10,13 +10,20 @@ import type { LargePayloads } from "../large-payloads.ts";
 import { readLine } from "./line.ts";
 import { linesOf } from "./line-blocks.ts";
 
-type Block = { readonly first: number; readonly lines: readonly Buffer[] };
+type Block = { readonly first: number; readonly lines: readonly Buffer[]; readonly bytes: number };
 
-/** The lines of open batches whose turn comes next: of each, the block that it is in. */
+/** Of all blocks in memory together; one that is larger stays until the next one comes. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The lines of open batches whose turn comes next: of each, the block that it is in. If there are too many, those that have
+ * waited longest are read again when they are needed.
+ */
 export class WaitingLines {
   readonly #store: Pick<Store, "lineBatches">;
-  /** By the batch's number. */
+  /** By the batch's number, the one that was needed last at the end. */
   readonly #blocks = new Map<number, Block>();
+  #bytes = 0;
 
   constructor(store: Pick<Store, "lineBatches">) {
     this.#store = store;
@@ -25,7 +32,7 @@ export class WaitingLines {
   /** Forgets the lines of all other batches. */
   keepOnly(batches: readonly Pick<LineBatch, "number">[]): void {
     const numbers = new Set(batches.map(({ number }) => number));
-    for (const number of this.#blocks.keys()) if (!numbers.has(number)) this.#blocks.delete(number);
+    for (const number of this.#blocks.keys()) if (!numbers.has(number)) this.#forget(number);
   }
 
   /** Some lines from that index on, at least one; none if they are not stored. */
@@ -34,10 +41,25 @@ export class WaitingLines {
     if (!block || line < block.first || line >= block.first + block.lines.length) {
       const stored = await this.#store.lineBatches.block({ number, line });
       if (!stored || line >= stored.first + stored.lineCount) return [];
-      block = { first: stored.first, lines: linesOf(stored.bytes) };
-      this.#blocks.set(number, block);
+      block = { first: stored.first, lines: linesOf(stored.bytes), bytes: stored.bytes.length };
     }
+    this.#keep(number, block);
     return block.lines.slice(line - block.first, line - block.first + limit);
+  }
+
+  #keep(number: number, block: Block): void {
+    this.#forget(number);
+    this.#blocks.set(number, block);
+    this.#bytes += block.bytes;
+    for (const other of this.#blocks.keys()) {
+      if (this.#bytes <= MAX_BYTES || other === number) return;
+      this.#forget(other);
+    }
+  }
+
+  #forget(number: number): void {
+    this.#bytes -= this.#blocks.get(number)?.bytes ?? 0;
+    this.#blocks.delete(number);
   }
 }
 

@@ -12,7 +12,7 @@ type DueLines = {
   readonly delayed: number;
   readonly lines: readonly FedLine[];
 };
-type PackedDue = Omit<DueLines, "lines"> & PackedLines;
+type PackedDue = Omit<DueLines, "lines"> & PackedLines & { readonly indexes: readonly number[] };
 
 /** Lines of batches that have no runs yet because of their delays. */
 export const delayedLines = {
@@ -34,17 +34,31 @@ export const delayedLines = {
 
   /** Starts their runs, and returns whether it did: another node may have, or the batch is over. */
   feed: packedWrite(
-    ({ number, delayed, lines }: DueLines): PackedDue => ({ number, delayed, ...packFed(number, lines) }),
-    async (session, { number, delayed, count, lines, accepted }): Promise<boolean> => {
+    ({ number, delayed, lines }: DueLines): PackedDue => {
+      const indexes = lines.map(({ line }) => line);
+      return { number, delayed, indexes, ...packFed(number, lines) };
+    },
+    async (session, { number, delayed, indexes, count, lines, accepted }): Promise<boolean> => {
       const { db, sql } = session;
       const left = delayed - count;
-      const update = db
+      const moved = db
         .updateTable("lineBatches")
         .set({ delayed: left })
         .where("number", "=", number)
         .where("delayed", "=", delayed)
         .where("state", "in", [BATCH_CODES.running, BATCH_CODES.cancelling]);
-      if (!(await isDone(update))) return false;
+      if (!(await isDone(moved))) return false;
+      // As many may be delayed again, but others: those that were read have their runs by now.
+      const still = db
+        .selectFrom("batchLines")
+        .select("line")
+        .where("batch", "=", number)
+        .where("line", "in", indexes)
+        .where("dueAt", ">", WITHOUT_RUN);
+      if ((await still.execute()).length < count) {
+        await db.updateTable("lineBatches").set({ delayed }).where("number", "=", number).execute();
+        return false;
+      }
       await session.updateColumns("batchLines", lines, { match: ["batch", "line"] });
       let bytes = 0;
       if (left === 0) {

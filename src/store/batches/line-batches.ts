@@ -264,30 +264,26 @@ export const lineBatches = {
   ),
 
   /** Ends a batch of which every line has ended. False if there are others. */
-  end: packedWrite(
-    ({ delivery, ...ending }: Ending): PackedEnding => ({
-      ...ending,
-      deliveries: delivery && packDeliveries([delivery]),
-    }),
-    async (session, { number, now, deliveries }): Promise<boolean> => {
-      for (const by of ["complete", "finishCancel"] as const) {
-        const moved = move(session, by, number).set({ completedAt: now, updatedAt: now, sealedSecret: null });
-        if (!(await isDone(moved.whereRef("ended", ">=", "total")))) continue;
-        await removeBlocks(session, number);
-        if (deliveries) await session.insertColumns("deliveries", deliveries);
-        return true;
-      }
-      return false;
-    },
-  ),
+  end: packedWrite(packEnding, async (session, { number, now, deliveries }): Promise<boolean> => {
+    for (const by of ["complete", "finishCancel"] as const) {
+      const moved = move(session, by, number).set({ completedAt: now, updatedAt: now, sealedSecret: null });
+      if (!(await isDone(moved.whereRef("ended", ">=", "total")))) continue;
+      await removeBlocks(session, number);
+      if (deliveries) await session.insertColumns("deliveries", deliveries);
+      return true;
+    }
+    return false;
+  }),
 
-  /** Ends a batch of a deleted app: its lines are not looked at any more. */
-  drop: write(async (session, { number, now }: { readonly number: number; readonly now: number }) => {
+  /** Ends a batch of a deleted app: its lines are not looked at any more. False if it has ended. */
+  drop: packedWrite(packEnding, async (session, { number, now, deliveries }): Promise<boolean> => {
     const update = session.db
       .updateTable("lineBatches")
       .set({ state: BATCH_CODES.cancelled, completedAt: now, updatedAt: now, sealedSecret: null });
-    await update.where("number", "=", number).where("completedAt", "is", null).execute();
+    if (!(await isDone(update.where("number", "=", number).where("completedAt", "is", null)))) return false;
     await removeBlocks(session, number);
+    if (deliveries) await session.insertColumns("deliveries", deliveries);
+    return true;
   }),
 
   /** Removes some lines of batches that ended before the cutoff, and batches without any; returns how much it removed. */
@@ -310,6 +306,10 @@ export const lineBatches = {
     return limit;
   }),
 };
+
+function packEnding({ delivery, ...ending }: Ending): PackedEnding {
+  return { ...ending, deliveries: delivery && packDeliveries([delivery]) };
+}
 
 /** An update that moves a batch, if it is in a state from which it may be moved. */
 function move({ db }: Pick<Session, "db">, by: LineBatchMove, number: number) {

@@ -271,7 +271,9 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
   verifies("batches.deleted", `a batch ends with its app, on ${kind}`, async () => {
     const app = await service().own({ main: MAIN, toml: TOML });
     const appNumber = service().apps.get(app)!.app.number;
-    const id = await accepted(service(), app, numbers(2_600), { functionName: "hold" });
+    const target = await WebhookTarget.open();
+    const suffix = `?webhookEndpoint=${encodeURIComponent(target.url)}`;
+    const id = await accepted(service(), app, numbers(2_600), { functionName: "hold", suffix });
     const site = await ManagementSite.open(service());
     await site.call("deleteApp", { app_id: `${site.projectId}-${app}` });
     const { lineBatches } = service().service.store;
@@ -280,6 +282,9 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     const { number, total } = (await find())!;
     expect(await lineBatches.block({ number, line: total - 1 })).toBeNull();
     expect((await ofBatch(service(), app, `/${id}`)).status).toBe(404);
+    await until("the webhook is called", () => target.received.length > 0);
+    const told = JSON.parse(target.received[0]!.body.toString());
+    expect(told).toMatchObject({ id, status: "cancelled", total: 2_600, waiting: 0, running: 0 });
   });
 
   test(`batches are listed, newest first, on ${kind}`, async () => {

@@ -8,6 +8,7 @@ import { uuidv7 } from "../../support/ids.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { bundleFile } from "../async/site.ts";
+import { endedBatch, results } from "./batch-site.ts";
 
 const MAIN = `
 import os, time
@@ -161,6 +162,17 @@ describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
         custom_id: "b",
         response: { status_code: 400, body: { content: "BAD" } },
       });
+      const [{ id = "" } = {}] = (
+        await service().call("server", "", { method: "GET", functionName: "batches" })
+      ).json.items;
+      const retried = await service().call("server", "", { functionName: `batches/${id}/retry` });
+      expect(retried.json).toMatchObject({ functionName: CHAT, total: 1, retryOf: id });
+      const [again] = await results(
+        service(),
+        "server",
+        (await endedBatch(service(), "server", retried.json.id)).id,
+      );
+      expect(again).toMatchObject({ id: "b", status: "failure", result: { path: CHAT, content: "BAD" } });
       const direct = await service().call(
         "server",
         { messages: [{ content: "x" }] },

@@ -198,6 +198,28 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     );
   });
 
+  verifies(
+    "batches.delayed",
+    `a node that was away gives no delayed line a second run, on ${kind}`,
+    async () => {
+      const batch = await started(["0", "1"]);
+      const { number } = batch;
+      const delay = async (line: number) => {
+        const lines = [{ line, label: null, delayedUntil: NOW } as const];
+        expect(await store.batchLines.feed({ number, fed: line, lines, doneBefore: line + 1 })).toBe(true);
+      };
+      await delay(0);
+      const [run, second] = [queuedRun({ appNumber }), queuedRun({ appNumber })];
+      expect(await store.delayedLines.feed({ number, delayed: 1, lines: [fedRun(0, run)] })).toBe(true);
+      // As many are delayed as when the other node read them.
+      await delay(1);
+      expect(await store.delayedLines.feed({ number, delayed: 1, lines: [fedRun(0, second)] })).toBe(false);
+      expect(await store.runs.find(second)).toBeNull();
+      expect(await store.batchLines.ofRun(run)).toEqual({ id: batch.id, line: 0 });
+      expect(await find(batch)).toMatchObject({ fed: 2, delayed: 1 });
+    },
+  );
+
   test("cancelling is final: what is fed then, and what ends the batch", async () => {
     const batch = await started(["0"]);
     expect(await store.lineBatches.cancel({ number: batch.number, now: NOW })).toBe(true);
@@ -295,7 +317,7 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
       const other = (await insert({ accountId: "sa-other" }))!;
       await append(other, 0, ["1"]);
       const [first] = await store.lineBatches.open();
-      await store.lineBatches.drop({ number: first!.number, now: NOW });
+      await store.lineBatches.drop({ number: first!.number, now: NOW, delivery: null });
       expect(await insert()).not.toBeNull();
     },
   );

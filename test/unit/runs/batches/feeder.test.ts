@@ -30,6 +30,16 @@ function played(apps: number, line = "{}", total = 3) {
         const lineCount = of(number).total;
         return { first: 0, lineCount, bytes: Buffer.from(Array(lineCount).fill(line).join("\n")) };
       },
+      cancel: async ({ number }: { number: number }) => {
+        if (of(number).state !== "running") return false;
+        of(number).state = "cancelling";
+        return true;
+      },
+      // The upload's last write comes before it.
+      abandon: async ({ number }: { number: number }) => {
+        if (of(number).state === "uploading") of(number).state = "running";
+        return false;
+      },
     },
     batchLines: {
       openCount: async () => ({ open: 0, over: 0 }),
@@ -180,3 +190,12 @@ verifies(
     await feeder.stop();
   },
 );
+
+verifies("batches.cancel", "a batch is cancelled whose upload is completed at that moment", async () => {
+  const { feeder, batches } = played(1);
+  batches[0]!.state = "uploading";
+  expect(await feeder.cancel({ number: 1 })).toBe(true);
+  expect(batches[0]!.state).toBe("cancelling");
+  expect(await feeder.cancel({ number: 1 })).toBe(false);
+  await feeder.stop();
+});
