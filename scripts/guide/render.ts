@@ -56,8 +56,12 @@ function renderPage(source: GuideSource, nameByFile: ReadonlyMap<string, string>
       // Documents are text; the one mark of HTML they use breaks a line in a table.
       html: ({ text }: Tokens.HTML | Tokens.Tag) => (text === "<br>" ? text : escapeHtml(text)),
       // Both may be wider than the page: they scroll by themselves, by keyboard too.
-      code: ({ text }: Tokens.Code) =>
-        `<div class="code"><pre tabindex="0"><code>${escapeHtml(text)}</code></pre></div>\n`,
+      // The word after the language, as in "python main.py", names the file.
+      code({ text, lang }: Tokens.Code) {
+        const file = lang?.split(" ")[1];
+        const name = file === undefined ? "" : `<p class="file">${escapeHtml(file)}</p>`;
+        return `<div class="code">${name}<pre tabindex="0"><code>${escapeHtml(text)}</code></pre></div>\n`;
+      },
       table({ header, rows }: Tokens.Table) {
         const row = (cells: readonly Tokens.TableCell[], tag: string): string =>
           `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("")}</tr>`;

@@ -14,49 +14,113 @@ const EXCERPT = 150;
 /** A heading that is just what was typed goes first, a page's title before others. */
 const WHOLE_HEADING = 100;
 
-/** The sections that hold every word of the query, best first: a heading counts more than a title, a title than text. */
+/** How much a word counts in a heading and in the title of the page; in the text it counts 1 at most. */
+const IN_HEADING = 4;
+const IN_TITLE = 2;
+
+/** A section without the words that make up half of the query is no answer. */
+const LEAST_COVERED = 0.5;
+
+/** Words that a question has and its answer need not have. */
+const FILLERS = new Set(
+  (
+    "a about am an and any are as at be been but by can could did do does for from get got had has have how i if in " +
+    "into is it its like make me much my need of on one or our should so some than that the their them then there " +
+    "these they this those to too us use using want was way we were what when where which while who why will with " +
+    "work works would you your"
+  ).split(" "),
+);
+
+/** What is looked for: a word as it was typed, and its beginning, which its other forms share. */
+type Term = { readonly word: string; readonly stem: string };
+
+/** The sections that answer the query, best first: rare words count more than common ones, a heading more than text. */
 export function searchGuide(sections: readonly IndexedSection[], query: string): Found[] {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return [];
-  const scored = sections
-    .map((section) => ({ section, score: scoreOf(section, words) }))
-    .filter(({ score }) => score > 0);
-  return scored
+  const terms = termsOf(query);
+  if (terms.length === 0) return [];
+  const folded = sections.map(([, page, heading, text]) => ({
+    // The first section of a page has its title as its heading, which counts once.
+    page: page === heading ? "" : page.toLowerCase(),
+    heading: heading.toLowerCase(),
+    text: text.toLowerCase(),
+  }));
+  const meanLength = folded.reduce((sum, { text }) => sum + text.length, 1) / folded.length;
+  const rarity = terms.map(({ stem }) => {
+    const holding = folded.filter((fields) => Object.values(fields).some((field) => holds(field, stem)));
+    return Math.log(1 + sections.length / (1 + holding.length));
+  });
+  const whole = terms.map(({ word }) => word).join(" ");
+  const scoreOf = (place: number): number => {
+    const { page, heading, text } = folded[place]!;
+    const points = terms.map(({ word, stem }) => {
+      const times = countOf(text, stem);
+      const inText = times / (times + 0.5 + text.length / meanLength);
+      return IN_HEADING * exactness(heading, word, stem) + IN_TITLE * exactness(page, word, stem) + inText;
+    });
+    const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+    const covered = sum(points.map((value, i) => (value > 0 ? rarity[i]! : 0))) / sum(rarity);
+    if (covered < LEAST_COVERED) return 0;
+    const isWhole = [heading, wordsOf(heading).join(" ")].includes(whole);
+    const bonus = isWhole ? WHOLE_HEADING * (page === "" ? 2 : 1) : 0;
+    return bonus + covered ** 2 * sum(points.map((value, i) => value * rarity[i]!));
+  };
+  return sections
+    .map((section, place) => ({ section, score: scoreOf(place) }))
+    .filter(({ score }) => score > 0)
     .toSorted((a, b) => b.score - a.score)
     .slice(0, MAX_FOUND)
     .map(({ section: [url, page, heading, text] }) => ({
       url,
       title: heading === page ? page : `${page} › ${heading}`,
-      excerpt: excerptOf(text, words),
+      excerpt: excerptOf(text, terms),
     }));
 }
 
-/** 0 unless every word is there. */
-function scoreOf([, page, heading, text]: IndexedSection, words: readonly string[]): number {
-  // The first section of a page has its title as its heading, which counts once.
-  const inPage = page === heading ? "" : page.toLowerCase();
-  const [inHeading, inText] = [heading.toLowerCase(), text.toLowerCase()];
-  const isWhole = inHeading === words.join(" ");
-  let score = isWhole ? WHOLE_HEADING * (page === heading ? 2 : 1) : 0;
-  for (const word of words) {
-    const found = weight(inHeading, word, 12) + weight(inPage, word, 4) + weight(inText, word, 1);
-    if (found === 0) return 0;
-    score += found;
-  }
-  return score;
+/** What the query looks for. If it has nothing but fillers, it looks for those. */
+function termsOf(query: string): Term[] {
+  const words = wordsOf(query.toLowerCase());
+  const telling = words.filter((word) => !FILLERS.has(word));
+  return (telling.length > 0 ? telling : words).map((word) => ({ word, stem: stemOf(word) }));
 }
 
-/** More where a word begins with it, and most where it is a whole word. */
-function weight(text: string, word: string, points: number): number {
-  const at = text.indexOf(word);
-  if (at === -1) return 0;
-  const isEdge = (index: number): boolean => !/[\p{L}\p{N}]/u.test(text[index] ?? " ");
-  if (!isEdge(at - 1)) return points;
-  return isEdge(at + word.length) ? points * 3 : points * 2;
+/** The words of a text, without the punctuation around them. */
+function wordsOf(text: string): string[] {
+  return text.split(/\s+/).flatMap((word) => word.match(/[\p{L}\p{N}](?:.*[\p{L}\p{N}])?/u)?.[0] ?? []);
 }
 
-function excerptOf(text: string, words: readonly string[]): Piece[] {
+/** `deploys`, `deployed` and `deploying` begin with `deploy`, `retries` and `retry` with `retr`. */
+function stemOf(word: string): string {
+  const stem = word.replace(/(?:ies|ing|ed|es|s)$/, "");
+  const bare = stem.length < 3 ? word : stem;
+  return bare.length > 4 ? bare.replace(/[ey]$/, "") : bare;
+}
+
+const isEdge = (letter: string | undefined): boolean => !/[\p{L}\p{N}]/u.test(letter ?? " ");
+
+/** How often words of a text begin like this. */
+function countOf(text: string, stem: string): number {
+  let count = 0;
+  for (let at = text.indexOf(stem); at !== -1; at = text.indexOf(stem, at + stem.length))
+    if (isEdge(text[at - 1])) count += 1;
+  return count;
+}
+
+function holds(text: string, stem: string): boolean {
+  for (let at = text.indexOf(stem); at !== -1; at = text.indexOf(stem, at + 1))
+    if (isEdge(text[at - 1])) return true;
+  return false;
+}
+
+/** 1 if a text has the word as it was typed, less if only another form of it. */
+function exactness(text: string, word: string, stem: string): number {
+  if (!holds(text, stem)) return 0;
+  if (!holds(text, word)) return 0.7;
+  return isEdge(text[text.indexOf(word) + word.length]) ? 1 : 0.8;
+}
+
+function excerptOf(text: string, terms: readonly Term[]): Piece[] {
   const lower = text.toLowerCase();
+  const words = terms.map(({ word, stem }) => (lower.includes(word) ? word : stem));
   const starts = words.map((word) => lower.indexOf(word)).filter((at) => at !== -1);
   const first = Math.min(...starts, text.length);
   const start = first === text.length ? 0 : Math.max(0, first - LEAD);
