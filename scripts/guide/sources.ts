@@ -11,6 +11,8 @@ export type GuideSource = {
   readonly group: string;
   /** What the page is called there; its title if undefined. */
   readonly label: string | undefined;
+  /** Whether it tells how Millrace is made, not how it is used: the search shows it after other pages. */
+  readonly isForContributors: boolean;
   readonly markdown: string;
 };
 
@@ -53,7 +55,7 @@ const SIDEBAR: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "SECURITY.md": "Security policy",
     "docs/logs.md": "Logs",
     "docs/metrics.md": "Metrics",
-    "docs/telemetry.md": "Traces",
+    "docs/telemetry.md": "Traces and OpenTelemetry",
     "docs/scale.md": "Large installations",
   },
   "CI/CD": { "docs/ci.md": "CI/CD" },
@@ -74,6 +76,10 @@ const SIDEBAR: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
 };
 
+/** Pages that say what is or was in the code; users look for them last. */
+const FOR_CONTRIBUTORS = new Set(["For contributors", "Decisions"]);
+const OF_THE_PAST = new Set(["CHANGELOG.md", "docs/benchmarks.md"]);
+
 /** The group of the decision records, which is last and closed unless one of them is open. */
 export const DECISIONS = "Decisions";
 
@@ -90,6 +96,7 @@ export function readSources(): GuideSource[] {
     name: nameOf(file),
     group,
     label,
+    isForContributors: FOR_CONTRIBUTORS.has(group) || OF_THE_PAST.has(file),
     markdown: file === "examples" ? examplesPage() : read(file),
   }));
 }

@@ -1,5 +1,15 @@
-/** A section of the guide: its address, its page's title, its heading, its words. */
-export type IndexedSection = readonly [url: string, page: string, heading: string, text: string];
+/** A section of the guide, as search sees it. */
+export type IndexedSection = {
+  readonly url: string;
+  /** The title of its page. */
+  readonly page: string;
+  readonly heading: string;
+  readonly text: string;
+  /** The settings, codes and headers that its tables explain, in lower case. */
+  readonly names: readonly string[];
+  /** Whether it tells how Millrace is made; users come first. */
+  readonly isForContributors: boolean;
+};
 
 export type Found = { readonly url: string; readonly title: string; readonly excerpt: readonly Piece[] };
 
@@ -17,17 +27,25 @@ const WHOLE_HEADING = 100;
 /** How much a word counts in a heading and in the title of the page; in the text it counts 1 at most. */
 const IN_HEADING = 4;
 const IN_TITLE = 2;
+/** How much a name counts where a table explains it. */
+const EXPLAINED = 6;
 
-/** A section without the words that make up half of the query is no answer. */
+/** A section without half of the words is no answer. */
 const LEAST_COVERED = 0.5;
+/** A word that fewer sections have is as rare as if so many had it: it may be the wrong word. */
+const RARE = 8;
+/** What pages for contributors count, beside those for users. */
+const FOR_CONTRIBUTORS = 0.5;
+/** By how much a heading counts less for each further word in it. */
+const PER_HEADING_WORD = 0.1;
 
 /** Words that a question has and its answer need not have. */
 const FILLERS = new Set(
   (
-    "a about am an and any are as at be been but by can could did do does for from get got had has have how i if in " +
-    "into is it its like make me much my need of on one or our should so some than that the their them then there " +
-    "these they this those to too us use using want was way we were what when where which while who why will with " +
-    "work works would you your"
+    "a about am an and any are as at be been but by can could did do does every for from get got had has have how i " +
+    "if in into is it its like make many may me mean much my need of on one or our should so some take takes than " +
+    "that the their them then there these they this those to too two us use using want was way we were what when " +
+    "where which while who why will with work works would you your"
   ).split(" "),
 );
 
@@ -38,42 +56,54 @@ type Term = { readonly word: string; readonly stem: string };
 export function searchGuide(sections: readonly IndexedSection[], query: string): Found[] {
   const terms = termsOf(query);
   if (terms.length === 0) return [];
-  const folded = sections.map(([, page, heading, text]) => ({
-    // The first section of a page has its title as its heading, which counts once.
-    page: page === heading ? "" : page.toLowerCase(),
-    heading: heading.toLowerCase(),
-    text: text.toLowerCase(),
-  }));
-  const meanLength = folded.reduce((sum, { text }) => sum + text.length, 1) / folded.length;
-  const rarity = terms.map(({ stem }) => {
-    const holding = folded.filter((fields) => Object.values(fields).some((field) => holds(field, stem)));
-    return Math.log(1 + sections.length / (1 + holding.length));
+  const fields = sections.map(fieldsOf);
+  const meanLength = fields.reduce((sum, { text }) => sum + text.length, 1) / fields.length;
+  const points = terms.map((term) => fields.map((each) => pointsOf(each, term, meanLength)));
+  const rarity = points.map((values) => {
+    const holding = values.filter((value) => value > 0).length;
+    return Math.log(1 + sections.length / Math.max(RARE, holding));
   });
   const whole = terms.map(({ word }) => word).join(" ");
   const scoreOf = (place: number): number => {
-    const { page, heading, text } = folded[place]!;
-    const points = terms.map(({ word, stem }) => {
-      const times = countOf(text, stem);
-      const inText = times / (times + 0.5 + text.length / meanLength);
-      return IN_HEADING * exactness(heading, word, stem) + IN_TITLE * exactness(page, word, stem) + inText;
-    });
-    const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-    const covered = sum(points.map((value, i) => (value > 0 ? rarity[i]! : 0))) / sum(rarity);
+    const { page, heading, words } = fields[place]!;
+    const values = points.map((each) => each[place]!);
+    const covered = values.filter((value) => value > 0).length / values.length;
     if (covered < LEAST_COVERED) return 0;
-    const isWhole = [heading, wordsOf(heading).join(" ")].includes(whole);
+    const isWhole = heading === whole || words.join(" ") === whole;
     const bonus = isWhole ? WHOLE_HEADING * (page === "" ? 2 : 1) : 0;
-    return bonus + covered ** 2 * sum(points.map((value, i) => value * rarity[i]!));
+    const sum = values.reduce((total, value, i) => total + value * rarity[i]!, 0);
+    return (bonus + covered * sum) * (sections[place]!.isForContributors ? FOR_CONTRIBUTORS : 1);
   };
   return sections
     .map((section, place) => ({ section, score: scoreOf(place) }))
     .filter(({ score }) => score > 0)
     .toSorted((a, b) => b.score - a.score)
     .slice(0, MAX_FOUND)
-    .map(({ section: [url, page, heading, text] }) => ({
+    .map(({ section: { url, page, heading, text } }) => ({
       url,
       title: heading === page ? page : `${page} › ${heading}`,
       excerpt: excerptOf(text, terms),
     }));
+}
+
+type Fields = ReturnType<typeof fieldsOf>;
+
+/** A section in lower case, with the words of its heading. */
+function fieldsOf({ page, heading, text, names }: IndexedSection) {
+  const lower = heading.toLowerCase();
+  // The first section of a page has its title as its heading, which counts once.
+  const title = page === heading ? "" : page.toLowerCase();
+  return { page: title, heading: lower, words: wordsOf(lower), text: text.toLowerCase(), names };
+}
+
+/** What a section is worth for one word; 0 if it does not have it. */
+function pointsOf(fields: Fields, { word, stem }: Term, meanLength: number): number {
+  const { page, heading, words, text, names } = fields;
+  const times = countOf(text, stem);
+  const inText = times / (times + 0.5 + text.length / meanLength);
+  const inHeading = exactness(heading, word, stem) / (1 + PER_HEADING_WORD * (words.length - 1));
+  const inNames = explains(names, word) ? EXPLAINED : 0;
+  return IN_HEADING * inHeading + IN_TITLE * exactness(page, word, stem) + inText + inNames;
 }
 
 /** What the query looks for. If it has nothing but fillers, it looks for those. */
@@ -93,6 +123,11 @@ function stemOf(word: string): string {
   const stem = word.replace(/(?:ies|ing|ed|es|s)$/, "");
   const bare = stem.length < 3 ? word : stem;
   return bare.length > 4 ? bare.replace(/[ey]$/, "") : bare;
+}
+
+/** Whether a name such as `queue_full` or `scaling.cooldown` is among these, whole or by its last part. */
+function explains(names: readonly string[], word: string): boolean {
+  return /[_-]/.test(word) && names.some((name) => name === word || name.endsWith(`.${word}`));
 }
 
 const isEdge = (letter: string | undefined): boolean => !/[\p{L}\p{N}]/u.test(letter ?? " ");
