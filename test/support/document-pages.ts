@@ -62,6 +62,11 @@ function likeAnyOther(text: string): string {
 function patternOf(shown: string): RegExp {
   const lines = likeAnyOther(shown)
     .split("\n")
-    .map((line) => (line === "…" ? "(?:.*\n)*?.*" : RegExp.escape(line).replaceAll("…", ".*")));
+    .map((line) => (line === "…" ? "(?:.*\n)*?.*" : escaped(line).replaceAll("…", ".*")));
   return new RegExp(`^${lines.join("\n")}$`);
+}
+
+/** A text as a pattern of itself. */
+function escaped(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`);
 }
