@@ -62,7 +62,8 @@ function sidebar(page: RenderedPage, pages: readonly RenderedPage[]): string {
       const list = `<ul>${links.join("\n")}</ul>`;
       if (group === DECISIONS)
         return `<details${page.group === group ? " open" : ""}><summary>${group}</summary>\n${list}</details>`;
-      return members.length === 1 ? list : `<h2>${escapeHtml(group)}</h2>\n${list}`;
+      if (members.length === 1) return list.replace("<ul>", '<ul class="alone">');
+      return `<h2>${escapeHtml(group)}</h2>\n${list}`;
     })
     .join("\n");
 }
