@@ -88,7 +88,11 @@ export function readSources(): GuideSource[] {
   const listed = Object.entries(SIDEBAR).flatMap(([group, labels]) =>
     Object.entries(labels).map(([file, label]) => ({ file, group, label })),
   );
-  const decisions = markdownIn("docs/decisions").map((file) => ({ file, group: DECISIONS, label: undefined }));
+  const decisions = markdownIn("docs/decisions").map((file) => ({
+    file,
+    group: DECISIONS,
+    label: undefined,
+  }));
   const unlisted = markdownIn("docs").filter((file) => !listed.some((page) => page.file === file));
   if (unlisted.length > 0) throw new Error(`not in the sidebar of the guide: ${unlisted.join(", ")}`);
   return [...listed, ...decisions].map(({ file, group, label }) => ({

@@ -5,7 +5,7 @@ import { type CommandOptions, run } from "./command-line.ts";
 import { REPOSITORY } from "./source-files.ts";
 
 /** What a page has its reader do: write a file, or enter commands; null if it does not show what they print. */
-export type Step =
+type Step =
   | { readonly kind: "file"; readonly name: string; readonly text: string }
   | { readonly kind: "commands"; readonly script: string; readonly shown: string | null };
 
@@ -13,7 +13,7 @@ export type Step =
  * The steps of a page. A block whose language is followed by a relative path is that file. Commands are in blocks of
  * `sh`, and what they print is in a block of `text` that comes next.
  */
-export function stepsOf(page: string): Step[] {
+function stepsOf(page: string): Step[] {
   const text = readFileSync(path.join(REPOSITORY, page), "utf8");
   const steps: Step[] = [];
   let above: Step | undefined;
@@ -21,7 +21,8 @@ export function stepsOf(page: string): Step[] {
     let step: Step | undefined;
     if (/^\w[\w./-]*$/.test(name)) step = { kind: "file", name, text: body };
     else if (language === "sh") step = { kind: "commands", script: body, shown: null };
-    else if (language === "text" && above?.kind === "commands") steps.splice(-1, 1, { ...above, shown: body });
+    else if (language === "text" && above?.kind === "commands")
+      steps.splice(-1, 1, { ...above, shown: body });
     if (step) steps.push(step);
     above = step;
   }

@@ -30,7 +30,12 @@ verifies("docs.pages", "every configuration that a page for newcomers shows is r
 
 verifies("packaging.true", "docs/install.md names files, ports and settings that there are", () => {
   const [env = ""] = blocksOf("docs/install.md", "ini");
-  const given = Object.fromEntries(env.trim().split("\n").map((line) => line.split("=") as [string, string]));
+  const given = Object.fromEntries(
+    env
+      .trim()
+      .split("\n")
+      .map((line) => line.split("=") as [string, string]),
+  );
   const { settings: made, warnings } = readSettings({ flags: {}, env: given });
   expect(warnings).toEqual([]);
   expect(made.publicApiUrl).toBe("https://api.example.com");
@@ -48,7 +53,9 @@ verifies("packaging.true", "docs/install.md names files, ports and settings that
     expect(unit).toContain(place);
   }
   const named = [...INSTALL.matchAll(/packaging\/[\w./-]+/g)].map(([file]) => file.replace(/\.$/, ""));
-  const missing = named.filter((file) => file !== "packaging/.env" && !existsSync(path.join(REPOSITORY, file)));
+  const missing = named.filter(
+    (file) => file !== "packaging/.env" && !existsSync(path.join(REPOSITORY, file)),
+  );
   expect(missing).toEqual([]);
   for (const list of [".gitignore", ".dockerignore"]) expect(read(list)).toMatch(/^packaging\/\.env$/m);
 });
@@ -58,19 +65,27 @@ verifies("packaging.true", "the second compose file adds GPUs to the service of 
   const [plain, gpu] = ["compose.yaml", "compose.gpu.yaml"].map(
     (file) => parse(read(`packaging/${file}`)) as Compose,
   );
-  expect(Object.keys(plain?.services ?? {})).toEqual(expect.arrayContaining(Object.keys(gpu?.services ?? {})));
+  expect(Object.keys(plain?.services ?? {})).toEqual(
+    expect.arrayContaining(Object.keys(gpu?.services ?? {})),
+  );
   expect(gpu?.services["millrace"]).toMatchObject({
     deploy: { resources: { reservations: { devices: [{ driver: "nvidia", capabilities: ["gpu"] }] } } },
   });
 });
 
-verifies("docs.pages", "the pipelines of docs/ci.md are YAML, and run commands that the page explains", () => {
-  const [github, gitlab] = blocksOf("docs/ci.md", "yaml").map((text) => parse(text) as Record<string, unknown>);
-  expect(github).toMatchObject({ jobs: { deploy: { "runs-on": "ubuntu-latest" } } });
-  expect(gitlab).toMatchObject({ deploy: { image: "node:24" } });
-  const page = read("docs/ci.md");
-  const commands = [...page.matchAll(/\.millrace-cli\/bin\/millrace (\w+) (?:app )?(--[\w-]+)?/g)];
-  expect(commands.length).toBeGreaterThanOrEqual(5);
-  for (const [, command = "", option = ""] of commands)
-    expect(page).toMatch(new RegExp(`^millrace ${command} \\S+.*${option}`, "m"));
-});
+verifies(
+  "docs.pages",
+  "the pipelines of docs/ci.md are YAML, and run commands that the page explains",
+  () => {
+    const [github, gitlab] = blocksOf("docs/ci.md", "yaml").map(
+      (text) => parse(text) as Record<string, unknown>,
+    );
+    expect(github).toMatchObject({ jobs: { deploy: { "runs-on": "ubuntu-latest" } } });
+    expect(gitlab).toMatchObject({ deploy: { image: "node:24" } });
+    const page = read("docs/ci.md");
+    const commands = [...page.matchAll(/\.millrace-cli\/bin\/millrace (\w+) (?:app )?(--[\w-]+)?/g)];
+    expect(commands.length).toBeGreaterThanOrEqual(5);
+    for (const [, command = "", option = ""] of commands)
+      expect(page).toMatch(new RegExp(`^millrace ${command} \\S+.*${option}`, "m"));
+  },
+);

@@ -78,7 +78,10 @@ test("a heading goes before text, other forms of a word count, and words that te
 test("pages for contributors come after those for users", () => {
   const guide = section("guide.html", "Nodes", "Leases", "A lease of a node");
   const decision = { ...guide, url: "decision.html", isForContributors: true };
-  expect(searchGuide([decision, guide], "lease").map(({ url }) => url)).toEqual(["guide.html", "decision.html"]);
+  expect(searchGuide([decision, guide], "lease").map(({ url }) => url)).toEqual([
+    "guide.html",
+    "decision.html",
+  ]);
 });
 
 test("an excerpt shows what matched, as text and at any place of a long section", () => {
