@@ -76,12 +76,11 @@ const SIDEBAR: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
 };
 
-/** Pages that say what is or was in the code; users look for them last. */
-const FOR_CONTRIBUTORS = new Set(["For contributors", "Decisions"]);
-const OF_THE_PAST = new Set(["CHANGELOG.md", "docs/benchmarks.md"]);
-
 /** The group of the decision records, which is last and closed unless one of them is open. */
 export const DECISIONS = "Decisions";
+
+/** Groups and files that say how something is or was made or measured: they name everything, and explain little. */
+const FOR_CONTRIBUTORS = new Set(["For contributors", DECISIONS, "CHANGELOG.md", "docs/benchmarks.md"]);
 
 /** Every page of the guide, in the order of its sidebar; decisions come last, by number. */
 export function readSources(): GuideSource[] {
@@ -100,7 +99,7 @@ export function readSources(): GuideSource[] {
     name: nameOf(file),
     group,
     label,
-    isForContributors: FOR_CONTRIBUTORS.has(group) || OF_THE_PAST.has(file),
+    isForContributors: FOR_CONTRIBUTORS.has(group) || FOR_CONTRIBUTORS.has(file),
     markdown: file === "examples" ? examplesPage() : read(file),
   }));
 }

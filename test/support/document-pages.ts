@@ -14,7 +14,7 @@ type Step =
  * `sh`, and what they print is in a block of `text` that comes next.
  */
 function stepsOf(page: string): Step[] {
-  const text = readFileSync(path.join(REPOSITORY, page), "utf8");
+  const text = readFileSync(path.resolve(REPOSITORY, page), "utf8");
   const steps: Step[] = [];
   let above: Step | undefined;
   for (const [, language = "", name = "", body = ""] of text.matchAll(/^```(\w*) ?(\S*)\n([^]*?)^```$/gm)) {
@@ -29,7 +29,7 @@ function stepsOf(page: string): Step[] {
   return steps;
 }
 
-/** Does what a page says, in a folder, from its first step to its last. */
+/** Does what a page of the repository, or at another place, says, in a folder, from its first step to its last. */
 export async function follow(
   page: string,
   options: CommandOptions & { readonly cwd: string },

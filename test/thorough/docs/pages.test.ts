@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { MILLRACE } from "../../support/command-line.ts";
 import { follow } from "../../support/document-pages.ts";
 import { ReaderHome } from "../../support/example-folders.ts";
@@ -65,5 +65,23 @@ describe("a reader who does what it says, from the first line to the last, of", 
       "cuda = N(device_count=lambda: 1, get_device_properties=lambda gpu: N(total_memory=80 * 2**30))\n";
     home.withoutPackages("vllm", { "torch.py": torch });
     await follow("docs/models.md", { cwd: home.folder, env: readerEnvironment() });
+  });
+});
+
+describe("what a page shows is compared", () => {
+  const PAGE = "# A page\n\n```text here/it.txt\none\ntwo\n```\n\n```sh\ncat here/it.txt\n```\n\n```text\n";
+  const shows = async (shown: string): Promise<void> => {
+    const cwd = newFolder();
+    const page = path.join(cwd, "page.md");
+    writeFileSync(page, `${PAGE}${shown}\n\`\`\`\n`);
+    await follow(page, { cwd, env: { PATH: process.env["PATH"] ?? "" } });
+  };
+
+  test.each(["one\ntwo", "…\ntwo", "o…e\ntwo", "one\n…"])("%j is what is printed", async (shown) => {
+    await shows(shown);
+  });
+
+  test.each(["one", "one\nthree", "two\n…", "one\ntw."])("%j is not", async (shown) => {
+    await expect(shows(shown)).rejects.toThrow("to match");
   });
 });
