@@ -1,4 +1,5 @@
 import { escapeHtml, type RenderedPage } from "./render.ts";
+import { DECISIONS } from "./sources.ts";
 
 const SEARCH_ICON = `<svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="11" cy="11" r="6.5"/><path d="m16 16 4.5 4.5"/></svg>`;
 const MENU_ICON = `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="M4 7h16M4 12h16M4 17h16"/></svg>`;
@@ -49,16 +50,20 @@ ${contents(page)}
 `;
 }
 
+/** The groups and their pages. A group of one page is that page; decisions are folded away. */
 function sidebar(page: RenderedPage, pages: readonly RenderedPage[]): string {
   const groups = [...Map.groupBy(pages, ({ group }) => group)];
   return groups
     .map(([group, members]) => {
       const links = members.map((member) => {
         const current = member === page ? ' aria-current="page"' : "";
-        const label = member.name === "index.html" ? "Start" : member.title;
-        return `<li><a href="${member.name}"${current}>${escapeHtml(label)}</a></li>`;
+        return `<li><a href="${member.name}"${current}>${escapeHtml(member.label ?? member.title)}</a></li>`;
       });
-      return `<h2>${group}</h2>\n<ul>${links.join("\n")}</ul>`;
+      const list = `<ul>${links.join("\n")}</ul>`;
+      if (group === DECISIONS)
+        return `<details${page.group === group ? " open" : ""}><summary>${group}</summary>\n${list}</details>`;
+      if (members.length === 1) return list.replace("<ul>", '<ul class="alone">');
+      return `<h2>${escapeHtml(group)}</h2>\n${list}`;
     })
     .join("\n");
 }

@@ -5,8 +5,8 @@ import type { GuideSource } from "./sources.ts";
 /** A heading of a page, with the anchor that links use. */
 type Heading = { readonly depth: number; readonly text: string; readonly anchor: string };
 
-/** A stretch of a page under one heading, as search sees it. */
-type Section = { readonly heading: Heading; readonly text: string };
+/** A stretch of a page under one heading, as search sees it, and the names that rows of its tables begin with. */
+type Section = { readonly heading: Heading; readonly text: string; readonly names: readonly string[] };
 
 /** A page whose Markdown has become HTML; the frame around it is `layout.ts`'s. */
 export type RenderedPage = GuideSource & {
@@ -28,7 +28,7 @@ export function renderPages(sources: readonly GuideSource[]): RenderedPage[] {
 
 function renderPage(source: GuideSource, nameByFile: ReadonlyMap<string, string>): RenderedPage {
   const headings: Heading[] = [];
-  const sections: { heading: Heading; text: string }[] = [];
+  const sections: { heading: Heading; text: string; names: string[] }[] = [];
   const [links, pictures]: [string[], string[]] = [[], []];
   const anchors = new Map<string, number>();
   const marked = new Marked({
@@ -39,7 +39,7 @@ function renderPage(source: GuideSource, nameByFile: ReadonlyMap<string, string>
         const text = plainText(tokens);
         const anchor = unique(anchorOf(text), anchors);
         headings.push({ depth, text, anchor });
-        sections.push({ heading: { depth, text, anchor }, text: "" });
+        sections.push({ heading: { depth, text, anchor }, text: "", names: [] });
         const link = `<a class="anchor" href="#${anchor}" aria-label="Link to this section">#</a>`;
         return `<h${depth} id="${anchor}">${this.parser.parseInline(tokens)}${depth > 1 ? link : ""}</h${depth}>\n`;
       },
@@ -56,8 +56,12 @@ function renderPage(source: GuideSource, nameByFile: ReadonlyMap<string, string>
       // Documents are text; the one mark of HTML they use breaks a line in a table.
       html: ({ text }: Tokens.HTML | Tokens.Tag) => (text === "<br>" ? text : escapeHtml(text)),
       // Both may be wider than the page: they scroll by themselves, by keyboard too.
-      code: ({ text }: Tokens.Code) =>
-        `<div class="code"><pre tabindex="0"><code>${escapeHtml(text)}</code></pre></div>\n`,
+      // The word after the language, as in "python main.py", names the file.
+      code({ text, lang }: Tokens.Code) {
+        const file = lang?.split(" ")[1];
+        const name = file === undefined ? "" : `<p class="file">${escapeHtml(file)}</p>`;
+        return `<div class="code">${name}<pre tabindex="0"><code>${escapeHtml(text)}</code></pre></div>\n`;
+      },
       table({ header, rows }: Tokens.Table) {
         const row = (cells: readonly Tokens.TableCell[], tag: string): string =>
           `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("")}</tr>`;
@@ -65,6 +69,7 @@ function renderPage(source: GuideSource, nameByFile: ReadonlyMap<string, string>
         const isHeaded = header.some(({ text }) => text.trim() !== "");
         const head = isHeaded ? `<thead>${row(header, "th")}</thead>` : "";
         const body = rows.map((cells) => row(cells, "td")).join("\n");
+        sections.at(-1)?.names.push(...rows.flatMap(([first]) => nameIn(first?.tokens ?? [])));
         return `<div class="table" tabindex="0"><table>${head}<tbody>${body}</tbody></table></div>\n`;
       },
     },
@@ -114,6 +119,12 @@ function textOf({ text, tokens, items, header, rows }: Token): string {
   if (items) return items.map((item) => `${plainText([item])} `).join("");
   if (tokens) return tokens.map((token) => textOf(token as Token)).join("");
   return text === undefined || text === "<br>" ? " " : text;
+}
+
+/** The name in code that is all of a table's cell, in lower case. */
+function nameIn([token, ...more]: readonly unknown[]): string[] {
+  const { type, text } = (token ?? {}) as Partial<Token>;
+  return type === "codespan" && more.length === 0 && text !== undefined ? [text.toLowerCase()] : [];
 }
 
 /** The anchor that Git hosts give a heading, so that the same links work there. */

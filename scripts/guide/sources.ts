@@ -9,61 +9,97 @@ export type GuideSource = {
   readonly name: string;
   /** Heading of the sidebar under which the page is listed. */
   readonly group: string;
+  /** What the page is called there; its title if undefined. */
+  readonly label: string | undefined;
+  /** Whether it tells how Millrace is made, not how it is used: the search shows it after other pages. */
+  readonly isForContributors: boolean;
   readonly markdown: string;
 };
 
 const REPOSITORY = path.join(import.meta.dirname, "../..");
 
-/** The sidebar, in reading order. A Markdown file of `docs/` that is missing here fails the build. */
-const GROUPS: Readonly<Record<string, readonly string[]>> = {
-  "Get started": ["README.md", "examples"],
-  "Use it": [
-    "docs/api.md",
-    "docs/servers.md",
-    "docs/gpus.md",
-    "docs/batching.md",
-    "docs/queues.md",
-    "docs/batches.md",
-    "docs/schedules.md",
-    "docs/images.md",
-    "docs/clients.md",
-    "docs/webhooks.md",
-    "docs/cli.md",
-    "docs/config.md",
-    "docs/migrate.md",
-    "docs/logs.md",
-    "docs/errors.md",
-  ],
-  "Run it": [
-    "docs/operations.md",
-    "docs/cluster.md",
-    "docs/kubernetes.md",
-    "docs/helm.md",
-    "docs/ray.md",
-    "docs/scale.md",
-    "docs/accounts.md",
-    "docs/management.md",
-    "docs/metrics.md",
-    "docs/telemetry.md",
-    "docs/guarantees.md",
-    "docs/benchmarks.md",
-    "SECURITY.md",
-    "docs/security.md",
-    "CHANGELOG.md",
-  ],
-  "Work on it": ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/wire.md"],
+/**
+ * The sidebar, by task and in reading order: each group with its pages, and what each is called there. A Markdown file
+ * of `docs/` that is missing here fails the build.
+ */
+const SIDEBAR: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  Start: { "README.md": "Start" },
+  Concepts: { "docs/concepts.md": "Concepts" },
+  "Your first app": { "docs/first-app.md": "From a folder to an API", examples: "Examples" },
+  "Packages and Python": { "docs/packages.md": "Packages and Python", "docs/images.md": "Images" },
+  "Models, weights, GPUs": { "docs/models.md": "Serve a model", "docs/gpus.md": "GPUs" },
+  Scaling: { "docs/scaling.md": "Scaling" },
+  "Calling it": {
+    "docs/api.md": "The run endpoint",
+    "docs/clients.md": "Client libraries",
+    "docs/webhooks.md": "Webhooks",
+  },
+  "Servers and WebSockets": { "docs/servers.md": "Servers and WebSockets" },
+  Batching: { "docs/batching.md": "Batching" },
+  "Queues, schedules, batches": {
+    "docs/queues.md": "Queues",
+    "docs/schedules.md": "Schedules",
+    "docs/batches.md": "Batches",
+  },
+  Install: {
+    "docs/install.md": "Laptop, VM, Docker",
+    "docs/kubernetes.md": "Kubernetes",
+    "docs/helm.md": "Helm chart",
+    "docs/ray.md": "Ray",
+    "docs/cluster.md": "Several nodes",
+  },
+  Operate: {
+    "docs/operations.md": "Operations",
+    "docs/accounts.md": "Accounts and tokens",
+    "docs/security.md": "Isolation of apps",
+    "SECURITY.md": "Security policy",
+    "docs/logs.md": "Logs",
+    "docs/metrics.md": "Metrics",
+    "docs/telemetry.md": "Traces and OpenTelemetry",
+    "docs/scale.md": "Large installations",
+  },
+  "CI/CD": { "docs/ci.md": "CI/CD" },
+  "Moving here": { "docs/migrate.md": "From Cerebrium" },
+  Reference: {
+    "docs/cli.md": "Command line",
+    "docs/config.md": "Configuration",
+    "docs/errors.md": "Errors",
+    "docs/management.md": "Management API",
+    "docs/guarantees.md": "Guarantees",
+    "docs/benchmarks.md": "Benchmarks",
+    "CHANGELOG.md": "Changelog",
+  },
+  "For contributors": {
+    "ARCHITECTURE.md": "Architecture",
+    "CONTRIBUTING.md": "Contributing",
+    "docs/wire.md": "The wire",
+  },
 };
+
+/** The group of the decision records, which is last and closed unless one of them is open. */
+export const DECISIONS = "Decisions";
+
+/** Groups and files that say how something is or was made or measured: they name everything, and explain little. */
+const FOR_CONTRIBUTORS = new Set(["For contributors", DECISIONS, "CHANGELOG.md", "docs/benchmarks.md"]);
 
 /** Every page of the guide, in the order of its sidebar; decisions come last, by number. */
 export function readSources(): GuideSource[] {
-  const listed = Object.entries(GROUPS).flatMap(([group, files]) => files.map((file) => ({ group, file })));
-  const decisions = markdownIn("docs/decisions").map((file) => ({ group: "Decisions", file }));
+  const listed = Object.entries(SIDEBAR).flatMap(([group, labels]) =>
+    Object.entries(labels).map(([file, label]) => ({ file, group, label })),
+  );
+  const decisions = markdownIn("docs/decisions").map((file) => ({
+    file,
+    group: DECISIONS,
+    label: undefined,
+  }));
   const unlisted = markdownIn("docs").filter((file) => !listed.some((page) => page.file === file));
   if (unlisted.length > 0) throw new Error(`not in the sidebar of the guide: ${unlisted.join(", ")}`);
-  return [...listed, ...decisions].map(({ group, file }) => ({
+  return [...listed, ...decisions].map(({ file, group, label }) => ({
     file,
     name: nameOf(file),
     group,
+    label,
+    isForContributors: FOR_CONTRIBUTORS.has(group) || FOR_CONTRIBUTORS.has(file),
     markdown: file === "examples" ? examplesPage() : read(file),
   }));
 }

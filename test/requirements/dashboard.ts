@@ -54,6 +54,8 @@ export const DASHBOARD = {
     "guide.served": "The service serves its own documents under /guide, with nothing from other sites.",
     "guide.links": "Every link and anchor of the documents leads somewhere.",
     "guide.search": "A search in the page finds sections of the documents by their words.",
+    "guide.questions": "The first result of the guide's search answers each of 20 questions of newcomers.",
+    "guide.order": "The sidebar lists the guide by task, and decision records last, folded away.",
     "guide.copy": "Every block of code has a button that copies it.",
   }),
 };

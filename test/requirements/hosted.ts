@@ -24,7 +24,7 @@ export const HOSTED = {
     "hosted.all":
       "Small apps, one per row, serve or are refused with the remedy, as the official client sends them.",
   }),
-  ...section("docs/config.md: Which Python an app gets", {
+  ...section("docs/packages.md: Choose a Python version", {
     "python.places": "python_version is looked for on the PATH and among those of pyenv, uv, conda and mise.",
     "python.fetched": "A Python that the host lacks is fetched with uv, bounded in time and cancellable.",
     "python.newer": "Without it, the nearest newer version is used with a warning that says what to install.",

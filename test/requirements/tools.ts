@@ -59,6 +59,9 @@ export const TOOLS = {
     "docs.blocks":
       "Every command in the documents and in the examples' READMEs works as it stands, from nothing to a call.",
   }),
+  ...section("docs/first-app.md", {
+    "docs.pages": "Each page that a newcomer follows prints what it shows, command by command.",
+  }),
   ...section("CONTRIBUTING.md: Before a release", {
     "packaging.pack":
       "The packed release serves apps, the dashboard and the client library without its sources.",

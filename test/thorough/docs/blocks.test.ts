@@ -103,11 +103,16 @@ describe("the commands of", () => {
 test("every document with commands is among those that are tried", () => {
   const elsewhere = [
     "docs/batches.md",
+    "docs/ci.md",
     "docs/clients.md",
     "docs/cluster.md",
+    "docs/first-app.md",
     "docs/helm.md",
     "docs/kubernetes.md",
+    "docs/models.md",
+    "docs/packages.md",
     "docs/ray.md",
+    "docs/scaling.md",
     "docs/schedules.md",
     "docs/webhooks.md",
   ];

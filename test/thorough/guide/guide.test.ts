@@ -75,7 +75,9 @@ verifies("guide.copy", "a block of code is copied as it is", async () => {
   await block.hover();
   await block.getByRole("button", { name: "Copy" }).click();
   await block.getByRole("button", { name: "Copied" }).waitFor();
-  expect(await page.evaluate("navigator.clipboard.readText()")).toBe("npm ci\nnpm start");
+  expect(await page.evaluate("navigator.clipboard.readText()")).toBe(
+    "git clone <this repository> millrace\ncd millrace\nnpm ci\nnpm start",
+  );
   expect(complaints).toEqual([]);
 });
 

@@ -9,13 +9,51 @@ const pages = renderPages(readSources());
 
 /** A page of which only the text matters. */
 function source(file: string, markdown: string): GuideSource {
-  return { file, name: file.replace(/^.*\//, "").replace(".md", ".html"), group: "Group", markdown };
+  const name = file.replace(/^.*\//, "").replace(".md", ".html");
+  return { file, name, group: "Group", label: undefined, isForContributors: false, markdown };
 }
 
 verifies("guide.links", "every link and anchor of every document leads to a page and a heading", () => {
   expect(pages.length).toBeGreaterThan(30);
   expect(pages.flatMap(({ links }) => links).length).toBeGreaterThan(60);
   expect(brokenLinks(pages)).toEqual([]);
+});
+
+/** The sidebar of a page as a reader sees it: headings, and what is listed below each. */
+function sidebarOf(name: string): string[] {
+  const html = layOut(
+    pages.find((page) => page.name === name)!,
+    pages,
+  );
+  const [, sidebar = ""] = /<nav id="sidebar"[^>]*>([^]*?)<\/nav>/.exec(html) ?? [];
+  return [...sidebar.matchAll(/<(?:h2|a|details|summary)[^>]*>([^<]*)/g)].map(([tag, text]) =>
+    tag.startsWith("<h2") ? `# ${text}` : tag.startsWith("<details") ? tag.trim() : (text ?? ""),
+  );
+}
+
+verifies(
+  "guide.order",
+  "tasks come first, in the order in which a reader has them, and decisions last",
+  () => {
+    const sidebar = sidebarOf("index.html");
+    const groups = ["Your first app", "Packages and Python", "Models, weights, GPUs", "Calling it"];
+    groups.push("Queues, schedules, batches", "Install", "Operate", "Reference", "For contributors");
+    expect(sidebar.filter((line) => line.startsWith("# "))).toEqual(groups.map((group) => `# ${group}`));
+    // A group of one page is that page.
+    expect(sidebar.slice(0, 3)).toEqual(["Start", "Concepts", "# Your first app"]);
+    expect(sidebar).toEqual(
+      expect.arrayContaining(["Scaling", "Servers and WebSockets", "Batching", "CI/CD"]),
+    );
+    const folded = sidebar.indexOf("<details>");
+    expect(sidebar[folded + 1]).toBe("Decisions");
+    expect(sidebar.slice(folded + 2).filter((label) => !/^\d{4} /.test(label))).toEqual([]);
+    expect(sidebarOf("0021-guide-and-reference.html")).toContain("<details open>");
+  },
+);
+
+test("a block of code is headed by the file that it is", () => {
+  const [page] = renderPages([source("one.md", "# One\n\n```python app/main.py\nx\n```\n\n```sh\ny\n```")]);
+  expect(page?.html.match(/class="file">[^<]*/g)).toEqual(['class="file">app/main.py']);
 });
 
 test("each page has a title and a name of its own, and nothing that its policy forbids", () => {
