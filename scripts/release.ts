@@ -1,0 +1,144 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { gzipSync } from "node:zlib";
+
+// Makes everything that a release publishes: `node scripts/release.ts [--commit COMMIT] [--out FOLDER]`.
+// It needs git, GNU tar and the packages of `npm ci`, and no network. Equal commits make equal files.
+
+const REPOSITORY = path.join(import.meta.dirname, "..");
+const SUMS = "SHA256SUMS";
+
+type Lock = { readonly packages: Record<string, Locked> };
+type Locked = {
+  readonly version?: string;
+  readonly dev?: true;
+  readonly optional?: true;
+  devDependencies?: unknown;
+};
+type Bom = { serialNumber: string; metadata: { timestamp: string } };
+
+/** Where the files of a release are, and its commit. */
+export type Release = { readonly folder: string; readonly commit: string; readonly files: readonly string[] };
+
+/**
+ * Makes the files of a release from a commit: the npm package, the wheel, the chart, the bill of materials and the
+ * checksums of them. What is not committed has no part in it. The folder is emptied first.
+ */
+export function makeRelease(folder: string, named = "HEAD"): Release {
+  const commit = git("rev-parse", "--verify", `${named}^{commit}`);
+  const seconds = Number(process.env["SOURCE_DATE_EPOCH"] || git("log", "-1", "--format=%ct", commit));
+  const stage = mkdtempSync(path.join(tmpdir(), "millrace-release-"));
+  // Whatever the caller's own is, files have the same modes in the archives.
+  const umask = process.umask(0o022);
+  try {
+    const archive = execFileSync("git", ["archive", commit], { cwd: REPOSITORY, maxBuffer: 2 ** 30 });
+    execFileSync("tar", ["-x", "-C", stage], { input: archive });
+    checkPackages(stage);
+    symlinkSync(path.join(REPOSITORY, "node_modules"), path.join(stage, "node_modules"));
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    const { version } = readJson<{ version: string }>(path.join(stage, "package.json"));
+    const made = { stage, folder, version, seconds };
+    pinDependencies(stage);
+    const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds) };
+    execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: stage, env });
+    execFileSync(process.execPath, [path.join(stage, "scripts", "build-python.ts"), folder]);
+    packChart(made);
+    writeBom(made);
+    const files = readdirSync(folder).toSorted();
+    writeFileSync(path.join(folder, SUMS), files.map((file) => sumOf(folder, file)).join(""));
+    return { folder, commit, files: [...files, SUMS] };
+  } finally {
+    process.umask(umask);
+    rmSync(stage, { recursive: true, force: true });
+  }
+}
+
+type Made = {
+  readonly stage: string;
+  readonly folder: string;
+  readonly version: string;
+  readonly seconds: number;
+};
+
+/** Throws if what is installed here, with which the release is built, is not what the commit's lockfile says. */
+function checkPackages(stage: string): void {
+  const { packages } = readLock(stage);
+  const installed = readJson<Lock>(path.join(REPOSITORY, "node_modules", ".package-lock.json")).packages;
+  const isOther = ([name, { version, optional }]: [string, Locked]): boolean =>
+    name !== "" && installed[name]?.version !== version && !(optional && !installed[name]);
+  const others = Object.entries(packages)
+    .filter(isOther)
+    .map(([name]) => name.replace(/^.*node_modules\//, ""));
+  if (others.length > 0)
+    throw new Error(
+      `node_modules is not what the lockfile says (${others.slice(0, 3).join(", ")}): run npm ci`,
+    );
+}
+
+/** An installation of the package gets the versions of the lockfile: those that were tested, and that the bill names. */
+function pinDependencies(stage: string): void {
+  const lock = readLock(stage);
+  for (const [name, { dev }] of Object.entries(lock.packages)) if (dev) delete lock.packages[name];
+  delete lock.packages[""]?.devDependencies;
+  writeFileSync(path.join(stage, "npm-shrinkwrap.json"), `${JSON.stringify(lock, null, 2)}\n`);
+}
+
+/** As `helm package` does, but with fixed times. npm's package has the name that Helm would give it. */
+function packChart({ stage, folder, version, seconds }: Made): void {
+  const like = ["--sort=name", "--numeric-owner", "--owner=0", "--group=0", "--mode=u=rwX,go=rX"];
+  const args = ["--format=ustar", ...like, `--mtime=@${seconds}`, "-C", "packaging/helm", "-c", "millrace"];
+  const archive = execFileSync("tar", args, { cwd: stage, maxBuffer: 2 ** 28 });
+  writeFileSync(path.join(folder, `millrace-chart-${version}.tgz`), gzipSync(archive, { level: 9 }));
+}
+
+/** What is in the package's installation, as CycloneDX. npm's own answer has the time and a random number. */
+function writeBom({ stage, folder, version, seconds }: Made): void {
+  const args = ["sbom", "--sbom-format=cyclonedx", "--sbom-type=application", "--package-lock-only"];
+  const told = execFileSync("npm", [...args, "--omit=dev"], { cwd: stage, maxBuffer: 2 ** 28 });
+  const bom = JSON.parse(told.toString()) as Bom;
+  bom.metadata.timestamp = new Date(seconds * 1000).toISOString();
+  bom.serialNumber = "";
+  const digest = createHash("sha256").update(JSON.stringify(bom)).digest("hex");
+  // A UUID of version 8: its digits are our own.
+  const [, a, b, c, d, e] = /^(.{8})(.{4}).(.{3}).(.{3})(.{12})/.exec(digest) ?? [];
+  bom.serialNumber = `urn:uuid:${a}-${b}-8${c}-8${d}-${e}`;
+  writeFileSync(path.join(folder, `millrace-${version}.cdx.json`), `${JSON.stringify(bom, null, 2)}\n`);
+}
+
+function sumOf(folder: string, file: string): string {
+  const sum = createHash("sha256").update(readFileSync(path.join(folder, file)));
+  return `${sum.digest("hex")}  ${file}\n`;
+}
+
+function git(...args: string[]): string {
+  return execFileSync("git", args, { cwd: REPOSITORY, encoding: "utf8" }).trim();
+}
+
+function readLock(folder: string): Lock {
+  return readJson<Lock>(path.join(folder, "package-lock.json"));
+}
+
+function readJson<T>(file: string): T {
+  return JSON.parse(readFileSync(file, "utf8")) as T;
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { commit: { type: "string" }, out: { type: "string" } } });
+  const out = path.resolve(values.out ?? path.join(REPOSITORY, "dist", "release"));
+  if (git("status", "--porcelain") !== "") console.error("What is not committed is not part of the release.");
+  const { commit, folder, files } = makeRelease(out, values.commit);
+  console.log(`${commit}\n${files.map((file) => path.join(folder, file)).join("\n")}`);
+}
