@@ -106,3 +106,8 @@ export function randomTicket(): string {
 export function firstIdAt(ms: number): Buffer {
   return uuidBytes(Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0").padEnd(32, "0"));
 }
+
+/** When a UUIDv7 was made, in epoch milliseconds. */
+export function idTime(id: Uint8Array): number {
+  return Buffer.from(id.buffer, id.byteOffset, 6).readUIntBE(0, 6);
+}

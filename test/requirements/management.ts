@@ -32,6 +32,9 @@ export const MANAGEMENT = {
     "apps.delete": "DELETE …/apps/{a} removes the app after it drained.",
     "apps.rollback": "POST …/rollback puts an earlier build back.",
     "apps.openapi": "GET {api_url}/v4/{p}/{app}/openapi.json describes the app's functions.",
+    "runs.search":
+      "What no index of runs finds is looked for in 20,000 runs a page, and the answer says how far back it is complete.",
+    "runs.by-id": "A project's run is found by its id alone, also while it is in progress.",
     "runs.list": 'GET …/runs filters, pages and has the shape {"items","nextToken"}.',
     "runs.item": 'GET …/runs/{id} has the shape {"item":Run}.',
     "containers.list": "GET …/containers lists replicas with the contract's fields.",

@@ -1,8 +1,16 @@
 import type { ReactNode } from "react";
 import { classes } from "./classes.ts";
 
+/** Which way a column is sorted. */
+export type SortOrder = "ascending" | "descending";
+
 type Column = {
   readonly title: string;
+  /** What is explained where somebody points at the title. */
+  readonly hint?: string;
+  /** Undefined: it cannot be sorted by. */
+  readonly onSort?: () => void;
+  readonly sorted?: SortOrder | undefined;
   readonly align?: "left" | "right";
   /** Left out where there is little room. */
   readonly isMinor?: boolean;
@@ -24,17 +32,19 @@ export function Table({
       <table className="w-full border-collapse text-left">
         <thead>
           <tr className="text-[0.82rem] text-ink-faint">
-            {columns.map(({ title, align, isMinor }) => (
+            {columns.map(({ title, hint, align, isMinor, onSort, sorted }) => (
               <th
                 key={title}
                 scope="col"
+                title={hint}
+                aria-sort={sorted}
                 className={classes(
                   "h-9 px-4 font-medium whitespace-nowrap",
                   align === "right" && "text-right",
                   isMinor && "max-md:hidden",
                 )}
               >
-                {title}
+                {onSort ? <SortButton title={title} sorted={sorted} onSort={onSort} /> : title}
               </th>
             ))}
           </tr>
@@ -42,6 +52,29 @@ export function Table({
         <tbody>{children}</tbody>
       </table>
     </div>
+  );
+}
+
+function SortButton({
+  title,
+  sorted,
+  onSort,
+}: {
+  readonly title: string;
+  readonly sorted: SortOrder | undefined;
+  readonly onSort: () => void;
+}) {
+  return (
+    <button
+      type="button"
+      onClick={onSort}
+      className={classes("rounded font-medium hover:text-ink", sorted && "text-ink")}
+    >
+      {title}
+      <span aria-hidden="true" className="inline-block w-3.5 text-right">
+        {sorted === "ascending" ? "↑" : sorted === "descending" ? "↓" : ""}
+      </span>
+    </button>
   );
 }
 

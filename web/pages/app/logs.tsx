@@ -26,7 +26,7 @@ export function AppLogs() {
   const { view, state } = useLogView(projectId, appName, search);
   /** Somebody pressed Pause: scrolling to the end does not undo that. */
   const isHeldFast = useRef(false);
-  const isNarrow = Boolean(search.search || search.stream || search.runId);
+  const isNarrow = Boolean(search.search || search.stream || search.runId || search.replica);
   const isWrapped = search.wrap !== false;
   const change = (next: Record<string, unknown>): void => {
     isHeldFast.current = false;
@@ -66,6 +66,14 @@ export function AppLogs() {
           </Button>
         </div>
       </div>
+      {search.replica && (
+        <p className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-1.5 text-ink-soft">
+          Only replica <code className="font-mono text-[0.9rem] break-all">{search.replica}</code>
+          <Button size="small" look="quiet" onClick={() => change({ replica: "" })}>
+            Show all
+          </Button>
+        </p>
+      )}
       {state.error !== null && <Problem error={state.error} onRetry={() => view.open()} />}
       {state.lines.length > 0 ? (
         <LogLines

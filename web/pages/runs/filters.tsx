@@ -4,7 +4,7 @@ import { appsQuery, nameOf } from "../../api/apps.ts";
 import { RUN_STATES } from "../../../src/model/run.ts";
 import { RANGES } from "../../api/figures.ts";
 import type { RangeName } from "../../api/figures.ts";
-import { RUN_MODES, isSpan, readRunSearch } from "../../api/run-search.ts";
+import { RUN_MODES, isRunId, isSpan, readRunSearch } from "../../api/run-search.ts";
 import type { RunSearch } from "../../api/run-search.ts";
 import { Button } from "../../parts/button.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
@@ -49,7 +49,13 @@ export function RunFilters({ search, onChange, projectId }: Props & { readonly p
       {projectId !== undefined && (
         <AppChoice projectId={projectId} app={search.app ?? ""} onChange={(app) => set("app", app)} />
       )}
-      <FunctionField name={search.function ?? ""} onChange={(name) => set("function", name)} />
+      <TypedField
+        label="Function"
+        placeholder="Any"
+        width="w-36"
+        text={search.function ?? ""}
+        onChange={(name) => set("function", name)}
+      />
       <div className="w-32">
         <Choice
           label="Time"
@@ -65,6 +71,15 @@ export function RunFilters({ search, onChange, projectId }: Props & { readonly p
           <option value={CUSTOM}>From … to</option>
         </Choice>
       </div>
+      <TypedField
+        label="Run id"
+        placeholder="The whole id"
+        width="w-80 max-w-full"
+        text={search.id ?? ""}
+        isRight={isRunId}
+        // A run has one id: whatever else narrows the list could only hide it.
+        onChange={(id) => (id === "" ? set("id", "") : onChange(() => readRunSearch({ id })))}
+      />
       {isCustom && (
         <>
           <TimeField label="From" at={from} onChange={(at) => set("from", at)} />
@@ -104,34 +119,49 @@ function AppChoice({
   );
 }
 
-function FunctionField({
-  name,
+/** A field whose text counts once it was typed. */
+function TypedField({
+  label,
+  placeholder,
+  width,
+  text: given,
+  isRight = () => true,
   onChange,
 }: {
-  readonly name: string;
-  readonly onChange: (name: string) => void;
+  readonly label: string;
+  readonly placeholder: string;
+  readonly width: string;
+  readonly text: string;
+  /** Whether the list can be narrowed by that; until then nothing changes. */
+  readonly isRight?: (text: string) => boolean;
+  readonly onChange: (text: string) => void;
 }) {
-  const [text, setText] = useState(name);
-  const [given, setGiven] = useState(name);
+  const [text, setText] = useState(given);
+  const [last, setLast] = useState(given);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
   // Changed by another way than this field.
-  if (given !== name) {
-    setGiven(name);
-    if (text.trim() !== name) setText(name);
+  if (last !== given) {
+    setLast(given);
+    if (text.trim() !== given) setText(given);
   }
   const type = (typed: string): void => {
+    const wanted = typed.trim();
     setText(typed);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => onChange(typed.trim()), TYPING_MS);
+    if (wanted === "" || isRight(wanted)) timer.current = setTimeout(() => onChange(wanted), TYPING_MS);
   };
+  const isWrong = text.trim() !== "" && !isRight(text.trim());
   return (
-    <div className="w-36">
+    <div className={width}>
       <Field
-        label="Function"
-        placeholder="Any"
+        label={label}
+        placeholder={placeholder}
         spellCheck={false}
+        autoComplete="off"
         maxLength={200}
+        aria-invalid={isWrong || undefined}
+        title={isWrong ? "Not a whole id: it has 32 digits in five groups." : undefined}
         value={text}
         onChange={({ target }) => type(target.value)}
       />
