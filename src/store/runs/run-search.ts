@@ -43,7 +43,11 @@ export async function searchedPage(session: Session, filter: ProjectFilter): Pro
       sliceMs = Math.max(1, Math.floor(sliceMs / GROWTH ** 2));
       continue;
     }
-    keys.push(...found.flatMap(({ appNumber, id }) => (appNumber && id ? { appNumber, id } : [])).toSorted(newestFirst));
+    keys.push(
+      ...found
+        .flatMap(({ appNumber, id }) => (appNumber && id ? { appNumber, id } : []))
+        .toSorted(newestFirst),
+    );
     left -= seen;
     before = floor;
     // Half of the runs that may still be seen, at this rate.

@@ -63,10 +63,17 @@ export const runs = {
 
   /** The app of that project that has the run; null if none has. */
   appOf: read(
-    async ({ db }, { projectId, id }: { readonly projectId: string; readonly id: string }): Promise<number | null> => {
+    async (
+      { db },
+      { projectId, id }: { readonly projectId: string; readonly id: string },
+    ): Promise<number | null> => {
       const query = db.selectFrom("apps").innerJoin("runs", "runs.appNumber", "apps.number");
       const found = query.where("apps.projectId", "=", projectId).where("apps.deletedAt", "is", null);
-      const row = await found.where("runs.id", "=", uuidBytes(id)).select("apps.number").limit(1).executeTakeFirst();
+      const row = await found
+        .where("runs.id", "=", uuidBytes(id))
+        .select("apps.number")
+        .limit(1)
+        .executeTakeFirst();
       return row?.number ?? null;
     },
   ),

@@ -100,7 +100,9 @@ describe.each(DATABASE_KINDS)("figures of runs on %s", (kind) => {
       [a, 0, 0, 1, 0, 0],
       [b, 0, 2, 0, 1, 0],
     ]);
-    expect(traffic.map((ofApp) => [ofApp.total.callerErrors, Math.round(ofApp.total.p95Ms ?? 0) > 500])).toEqual([
+    expect(
+      traffic.map((ofApp) => [ofApp.total.callerErrors, Math.round(ofApp.total.p95Ms ?? 0) > 500]),
+    ).toEqual([
       [0, true],
       [2, false],
     ]);

@@ -25,7 +25,12 @@ describe("a list of runs", () => {
   });
 
   test("further down nothing moves: states change, and what is new waits until it is asked for", () => {
-    const list = nextList(FIRST, { kind: "newest", page: page(12, 8, "more", "failure"), isAtTop: false, isFull: true });
+    const list = nextList(FIRST, {
+      kind: "newest",
+      page: page(12, 8, "more", "failure"),
+      isAtTop: false,
+      isFull: true,
+    });
     expect([numbers(list), list.waiting, list.isMoreWaiting]).toEqual([[10, 9, 8, 7, 6], 2, false]);
     expect(list.rows.map(({ status }) => status === "failure")).toEqual([true, true, true, false, false]);
     const shown = nextList(list, { kind: "show" });
@@ -58,7 +63,12 @@ describe("a list of runs", () => {
   });
 
   test("what comes while a search is far back is added: nothing between was left out", () => {
-    const begun = nextList<Run>(EMPTY_LIST, { kind: "newest", page: page(0, 1), isAtTop: true, isFull: false });
+    const begun = nextList<Run>(EMPTY_LIST, {
+      kind: "newest",
+      page: page(0, 1),
+      isAtTop: true,
+      isFull: false,
+    });
     const found = nextList(begun, { kind: "older", page: page(3, 3, "further") });
     const list = nextList(found, { kind: "newest", page: page(9, 9), isAtTop: true, isFull: false });
     expect([numbers(list), list.olderToken]).toEqual([[9, 3], "further"]);

@@ -13,7 +13,7 @@ import { Problem } from "../../parts/problem.tsx";
 import { SkeletonRows } from "../../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { ServeAgain } from "./builds/serve-again.tsx";
+import { RollBack } from "./builds/roll-back.tsx";
 
 const COLUMNS = [
   { title: "Build" },
@@ -58,7 +58,7 @@ export function AppBuilds() {
             )) ?? <SkeletonRows columns={COLUMNS.length} />}
         </Table>
       )}
-      <ServeAgain projectId={projectId} appName={appName} target={chosen} onClose={() => setChosen(null)} />
+      <RollBack projectId={projectId} appName={appName} target={chosen} onClose={() => setChosen(null)} />
     </Card>
   );
 }
@@ -104,8 +104,8 @@ function BuildRow({
         {isServing ? (
           <Badge tone="good">live</Badge>
         ) : version === null ? null : (
-          <Button size="small" aria-label={`Serve version ${version} again`} onClick={onServe}>
-            Serve again
+          <Button size="small" aria-label={`Roll back to version ${version}`} onClick={onServe}>
+            Roll back
           </Button>
         )}
       </Cell>

@@ -22,8 +22,19 @@ const COLUMNS: readonly AppColumn[] = [
   { title: "Version", align: "right", isMinor: true },
   { title: "Replicas", align: "right", sort: "replicas" },
   { title: "Runs, 24 h", align: "right", sort: "runs" },
-  { title: "Errors", align: "right", sort: "errors", hint: "The share of runs that failed, without callers’ mistakes" },
-  { title: "p95", align: "right", isMinor: true, sort: "latency", hint: "95 % of the runs were answered faster" },
+  {
+    title: "Errors",
+    align: "right",
+    sort: "errors",
+    hint: "The share of runs that failed, without callers’ mistakes",
+  },
+  {
+    title: "p95",
+    align: "right",
+    isMinor: true,
+    sort: "latency",
+    hint: "95 % of the runs were answered faster",
+  },
   { title: "Traffic", isMinor: true, hint: "Runs per hour, all apps to one scale" },
   { title: "Updated", isMinor: true, sort: "updated" },
 ];

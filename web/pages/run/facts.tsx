@@ -138,7 +138,8 @@ function VersionLink({ ids, buildId }: { readonly ids: RunIds; readonly buildId:
       params={{ ...ids, buildId }}
       className="text-accent underline-offset-2 hover:underline"
     >
-      {version === null ? "" : `${version}, `}build <span className="font-mono text-[0.9rem]">{shortId(buildId)}</span>
+      {version === null ? "" : `${version}, `}build{" "}
+      <span className="font-mono text-[0.9rem]">{shortId(buildId)}</span>
     </Link>
   );
 }

@@ -49,7 +49,9 @@ export function Output({ ids, run, result, isStream, transcript, view }: Props) 
       ) : run.status === "cancelled" ? (
         <p className="py-2 text-ink-soft">The run was cancelled, so there is no result.</p>
       ) : run.error !== null && !isOfServer(run) ? (
-        <p className="py-2 text-ink-soft">The run failed, so there is no result: its answer was the error above.</p>
+        <p className="py-2 text-ink-soft">
+          The run failed, so there is no result: its answer was the error above.
+        </p>
       ) : result === null ? (
         <NotKept what="The result" />
       ) : (

@@ -57,7 +57,8 @@ export function runScale(
   });
   if (startedMs !== null) {
     const tone = run.status === "failure" || run.status === "failed" ? "bad" : isOver(run) ? "good" : "run";
-    const ranUntilMs = run.runtimeMs === null || !isOver(run) ? endMs : Math.min(endMs, startedMs + run.runtimeMs);
+    const ranUntilMs =
+      run.runtimeMs === null || !isOver(run) ? endMs : Math.min(endMs, startedMs + run.runtimeMs);
     spans.push({ ...closed("Running", tone, startedMs, ranUntilMs), isOpen: !isOver(run) });
     if (endMs - ranUntilMs >= LEAST_MS) spans.push(closed("Hand-over", "wait", ranUntilMs, endMs, HAND_OVER));
   }

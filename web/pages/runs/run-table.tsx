@@ -109,7 +109,9 @@ export function RunTable({
             ) : older.isSearching ? (
               <Button onClick={older.stop}>Stop</Button>
             ) : (
-              <Button onClick={older.load}>{older.searchedTo === null ? "Load older" : "Search further back"}</Button>
+              <Button onClick={older.load}>
+                {older.searchedTo === null ? "Load older" : "Search further back"}
+              </Button>
             )}
           </footer>
         )}

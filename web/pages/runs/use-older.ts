@@ -1,3 +1,4 @@
+import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { tellError } from "../../parts/toasts.tsx";
 import { MAX_ROWS } from "./run-list.ts";
@@ -24,22 +25,21 @@ export function useOlder(
   read: (nextToken: string) => Promise<string | null>,
 ): Older {
   const [wanted, setWanted] = useState(PAGE_SIZE);
-  const [reading, setReading] = useState<string | null>(null);
   const [searchedTo, setSearchedTo] = useState<string | null>(null);
+  const { mutate, isPending } = useMutation({
+    mutationFn: read,
+    onSuccess: setSearchedTo,
+    onError: (error) => {
+      setWanted(0);
+      tellError(error);
+    },
+  });
   const isWanting = rows.length < Math.min(wanted, MAX_ROWS) && Boolean(olderToken);
   useEffect(() => {
-    if (!isWanting || !olderToken || reading !== null) return;
-    setReading(olderToken);
-    read(olderToken)
-      .then(setSearchedTo)
-      .catch((error: unknown) => {
-        setWanted(0);
-        tellError(error);
-      })
-      .finally(() => setReading(null));
-  }, [isWanting, olderToken, reading, read]);
+    if (isWanting && olderToken && !isPending) mutate(olderToken);
+  }, [isWanting, olderToken, isPending, mutate]);
   return {
-    isSearching: isWanting || reading !== null,
+    isSearching: isWanting || isPending,
     searchedTo,
     load: () => setWanted(rows.length + PAGE_SIZE),
     stop: () => setWanted(0),

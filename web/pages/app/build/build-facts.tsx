@@ -12,7 +12,7 @@ import { Confirm } from "../../../parts/dialog.tsx";
 import { span } from "../../../parts/format.ts";
 import { Time } from "../../../parts/time.tsx";
 import { tell, tellError } from "../../../parts/toasts.tsx";
-import { ServeAgain } from "../builds/serve-again.tsx";
+import { RollBack } from "../builds/roll-back.tsx";
 
 /** A longer one is cut; the log has the whole. */
 const MAX_MESSAGE_CHARS = 2_000;
@@ -37,7 +37,7 @@ export function BuildFacts({ projectId, appName, build }: Props) {
           )}
           {version !== null && !isServing && (
             <Button size="small" onClick={() => setDeed("serve")}>
-              Serve this version again
+              Roll back to this version
             </Button>
           )}
         </>
@@ -77,7 +77,7 @@ export function BuildFacts({ projectId, appName, build }: Props) {
         isOpen={deed === "cancel"}
         onClose={close}
       />
-      <ServeAgain
+      <RollBack
         projectId={projectId}
         appName={appName}
         target={deed === "serve" ? build : null}
