@@ -60,6 +60,7 @@ export const MANAGEMENT = {
     "hardware.list": "GET /v2/hardware lists the hardware.",
     "notifications.list": "GET /v2/notifications needs no auth and is [].",
     "audit.list": "GET /v2/projects/{p}/audit lists every change.",
+    "audit.filters": "The changes of an actor, of a kind, of a target or of a time are listed alone.",
   }),
   ...section("contract 4: deploy", {
     "deploy.start": "POST …/apps starts a deploy and takes the config fields in camelCase.",

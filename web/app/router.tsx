@@ -1,4 +1,5 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { readAuditSearch } from "../api/audit.ts";
 import { readRange } from "../api/figures.ts";
 import { readLogSearch } from "../api/logs.ts";
 import { readPlaygroundSearch } from "../api/playground-search.ts";
@@ -202,8 +203,7 @@ const files = createRoute({
 const audit = createRoute({
   getParentRoute: () => project,
   path: "audit",
-  validateSearch: ({ entry }: Record<string, unknown>): { entry?: number } =>
-    typeof entry === "number" ? { entry } : {},
+  validateSearch: readAuditSearch,
   component: lazyRouteComponent(() => import("../pages/audit.tsx"), "Audit"),
 });
 const nodes = createRoute({

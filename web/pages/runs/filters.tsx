@@ -1,5 +1,4 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
 import { appsQuery, nameOf } from "../../api/apps.ts";
 import { RUN_STATES } from "../../../src/model/run.ts";
 import { RANGES } from "../../api/figures.ts";
@@ -8,10 +7,9 @@ import { RUN_MODES, isRunId, isSpan, readRunSearch } from "../../api/run-search.
 import type { RunSearch } from "../../api/run-search.ts";
 import { Button } from "../../parts/button.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { TypedField } from "../../parts/typed-field.tsx";
 
 const CUSTOM = "custom";
-/** Somebody who types is not finished yet. */
-const TYPING_MS = 400;
 
 /** Makes a filter of the one there is by then: others may have been changed while somebody typed. */
 export type SearchChange = (last: RunSearch) => RunSearch;
@@ -77,6 +75,7 @@ export function RunFilters({ search, onChange, projectId }: Props & { readonly p
         width="w-80 max-w-full"
         text={search.id ?? ""}
         isRight={isRunId}
+        problem="Not a whole id: it has 32 digits in five groups."
         // A run has one id: whatever else narrows the list could only hide it.
         onChange={(id) => (id === "" ? set("id", "") : onChange(() => readRunSearch({ id })))}
       />
@@ -115,56 +114,6 @@ function AppChoice({
           <option key={name}>{name}</option>
         ))}
       </Choice>
-    </div>
-  );
-}
-
-/** A field whose text counts once it was typed. */
-function TypedField({
-  label,
-  placeholder,
-  width,
-  text: given,
-  isRight = () => true,
-  onChange,
-}: {
-  readonly label: string;
-  readonly placeholder: string;
-  readonly width: string;
-  readonly text: string;
-  /** Whether the list can be narrowed by that; until then nothing changes. */
-  readonly isRight?: (text: string) => boolean;
-  readonly onChange: (text: string) => void;
-}) {
-  const [text, setText] = useState(given);
-  const [last, setLast] = useState(given);
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  // Changed by another way than this field.
-  if (last !== given) {
-    setLast(given);
-    if (text.trim() !== given) setText(given);
-  }
-  const type = (typed: string): void => {
-    const wanted = typed.trim();
-    setText(typed);
-    clearTimeout(timer.current);
-    if (wanted === "" || isRight(wanted)) timer.current = setTimeout(() => onChange(wanted), TYPING_MS);
-  };
-  const isWrong = text.trim() !== "" && !isRight(text.trim());
-  return (
-    <div className={width}>
-      <Field
-        label={label}
-        placeholder={placeholder}
-        spellCheck={false}
-        autoComplete="off"
-        maxLength={200}
-        aria-invalid={isWrong || undefined}
-        title={isWrong ? "Not a whole id: it has 32 digits in five groups." : undefined}
-        value={text}
-        onChange={({ target }) => type(target.value)}
-      />
     </div>
   );
 }
