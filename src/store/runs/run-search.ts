@@ -7,6 +7,7 @@ import type { StoredKey } from "../queries.ts";
 
 /** How many runs are looked through for one page. On SQLite that takes 30 ms over 1,000 apps. */
 const MAX_SEEN = 20_000;
+const ANY_NUMBER = 1_000_000_000;
 const FIRST_MS = 60_000;
 const GROWTH = 8;
 
@@ -34,7 +35,7 @@ export async function searchedPage(session: Session, filter: ProjectFilter): Pro
     const startId = firstIdAt(idTime(newest.id) - sliceMs);
     const floor = fromId && Buffer.compare(fromId, startId) > 0 ? fromId : startId;
     // Runs of one millisecond are looked through together, however many they are.
-    const most = sliceMs > 1 ? left : Number.MAX_SAFE_INTEGER;
+    const most = sliceMs > 1 ? left : ANY_NUMBER;
     const found = await foundBetween(session, filter, [floor, before], most + 1);
     const seen = found.reduce((sum, { count }) => sum + count, 0);
     if (seen > most) {

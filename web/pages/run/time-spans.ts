@@ -1,5 +1,5 @@
 import type { StartPart } from "../../../src/shapes/apps.ts";
-import { isOver } from "../../api/runs.ts";
+import { UNFINISHED } from "../../../src/model/run.ts";
 import type { Run, WebhookAttempt } from "../../api/runs.ts";
 import { span } from "../../parts/format.ts";
 
@@ -145,6 +145,10 @@ export function webhookScale(run: Run, attempts: readonly WebhookAttempt[]): Sca
 
 function closed(title: string, tone: SpanTone, fromMs: number, toMs: number, note?: string): TimeSpan {
   return { title, tone, fromMs, toMs: Math.max(fromMs, toMs), isOpen: false, ...(note && { note }) };
+}
+
+function isOver({ status }: Run): boolean {
+  return !UNFINISHED.some((state) => state === status);
 }
 
 function capital(word: string): string {
