@@ -85,7 +85,8 @@ export const CONTAINERS = z.array(
 );
 export type ContainerRecord = z.infer<typeof CONTAINERS>[number];
 
-const VALUE = z.union([
+/** A value of a key of an app's configuration. */
+export const CONFIG_VALUE = z.union([
   z.string(),
   z.number(),
   z.boolean(),
@@ -93,13 +94,13 @@ const VALUE = z.union([
   z.array(z.string()),
   z.record(z.string(), z.string()),
 ]);
-export type ConfigValue = z.infer<typeof VALUE>;
+export type ConfigValue = z.infer<typeof CONFIG_VALUE>;
 
 /** A key of an app's configuration with its current and its deployed value. */
 const ENTRY = z.object({
   key: z.string(),
-  value: VALUE,
-  deployed: VALUE,
+  value: CONFIG_VALUE,
+  deployed: CONFIG_VALUE,
   unit: z.nullable(z.enum(["seconds", "bytes"])),
   takes: z.string(),
   meaning: z.string(),

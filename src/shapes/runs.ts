@@ -41,7 +41,7 @@ export const RUN = z.object({
   projectId: z.string(),
   modelId: z.string(),
   /** Of the version that it runs on; null for a file run. */
-  buildId: z.nullable(z.uuid()),
+  buildId: z.nullish(z.uuid()),
   functionName: z.string(),
   method: z.string(),
   async: z.boolean(),

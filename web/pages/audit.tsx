@@ -1,9 +1,9 @@
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { auditQuery } from "../api/audit.ts";
 import type { AuditSearch } from "../api/audit.ts";
-import { keysQuery } from "../api/keys.ts";
-import { membersQuery, useIsOwner } from "../api/members.ts";
+import { useIsOwner } from "../api/members.ts";
+import { useNames } from "../api/names.ts";
 import { Card } from "../parts/card.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { LoadOlder } from "../parts/load-older.tsx";
@@ -97,14 +97,4 @@ function Entries({
       />
     </>
   );
-}
-
-/** What people call the accounts and members that entries name by their ids. */
-function useNames(projectId: string): ReadonlyMap<string, string> {
-  const { data: members = [] } = useQuery(membersQuery(projectId));
-  const { data: keys = [] } = useQuery(keysQuery(projectId));
-  return new Map([
-    ...members.map(({ personId, email }) => [personId, email] as const),
-    ...keys.map(({ id, name }) => [id, name] as const),
-  ]);
 }

@@ -339,7 +339,8 @@ function overridesOf(body: z.output<typeof SETTINGS>): ScalingOverrides {
 
 const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
 
-function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
+/** An app's configuration, key by key as in its file. */
+export function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
   const custom = now.customRuntime;
   return [
     ...tableOf(SCALING_KEYS, now.scaling, deployed.scaling),

@@ -3,6 +3,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { buildsQuery, isUnderWay, shortId } from "../../api/builds.ts";
 import type { Build } from "../../api/builds.ts";
+import { useNames } from "../../api/names.ts";
 import { Badge, StateBadge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -19,6 +20,7 @@ const COLUMNS = [
   { title: "Build" },
   { title: "Status" },
   { title: "Version", align: "right" },
+  { title: "Deployed by", isMinor: true },
   { title: "Started" },
   { title: "Took", align: "right", isMinor: true },
   { title: "Message", isMinor: true },
@@ -31,6 +33,7 @@ const MAX_SHOWN = 200;
 export function AppBuilds() {
   const { projectId, appName } = useParams({ from: "/gate/projects/$projectId/apps/$appName" });
   const { data: builds, error, refetch } = useQuery(buildsQuery(projectId, appName));
+  const names = useNames(projectId);
   const [chosen, setChosen] = useState<Build | null>(null);
   return (
     <Card isFlush title="Builds">
@@ -53,6 +56,7 @@ export function AppBuilds() {
                 build={build}
                 projectId={projectId}
                 appName={appName}
+                author={build.deployedBy && (names.get(build.deployedBy) ?? build.deployedBy)}
                 onServe={() => setChosen(build)}
               />
             )) ?? <SkeletonRows columns={COLUMNS.length} />}
@@ -67,11 +71,13 @@ function BuildRow({
   build,
   projectId,
   appName,
+  author,
   onServe,
 }: {
   readonly build: Build;
   readonly projectId: string;
   readonly appName: string;
+  readonly author: string | null | undefined;
   readonly onServe: () => void;
 }) {
   const { id, status, createdAt, updatedAt, message, version, isServing } = build;
@@ -91,6 +97,9 @@ function BuildRow({
         <StateBadge state={status} />
       </Cell>
       <Cell align="right">{version ?? <span className="text-ink-faint">–</span>}</Cell>
+      <Cell isMinor className="max-w-48 truncate">
+        <span title={build.deployedBy ?? undefined}>{author ?? "–"}</span>
+      </Cell>
       <Cell>
         <Time at={createdAt} />
       </Cell>

@@ -79,7 +79,7 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
         <Fact title="Ran for">{span(run.runtimeMs)}</Fact>
         <Fact title="Answered after">{span(run.responseTimeMs)}</Fact>
         <Fact title="Version">
-          <VersionLink ids={ids} buildId={run.buildId} />
+          <VersionLink ids={ids} buildId={run.buildId ?? null} />
         </Fact>
         <Fact title="Replica">
           {run.containerId === null ? (
