@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import type { CSSProperties, ReactNode } from "react";
 import { classes } from "./classes.ts";
 
 /** Which way a column is sorted. */
@@ -16,7 +16,7 @@ type Column = {
   readonly isMinor?: boolean;
 };
 
-/** A table in a card; it scrolls sideways by itself where there is little room. */
+/** A table in a card. Where there is little room each row becomes a card, with the columns' titles beside the values. */
 export function Table({
   columns,
   label,
@@ -29,7 +29,7 @@ export function Table({
   return (
     // A part that scrolls has to be reachable by keyboard.
     <div className="scrolls-sideways rounded-b-lg" tabIndex={0} role="region" aria-label={label}>
-      <table className="w-full border-collapse text-left">
+      <table className="cards-when-narrow w-full border-collapse text-left" style={titlesOf(columns)}>
         <thead>
           <tr className="text-[0.82rem] text-ink-faint">
             {columns.map(({ title, hint, align, isMinor, onSort, sorted }) => (
@@ -52,6 +52,13 @@ export function Table({
         <tbody>{children}</tbody>
       </table>
     </div>
+  );
+}
+
+/** The titles for the style sheet, which puts them beside the values. */
+function titlesOf(columns: readonly Column[]): CSSProperties {
+  return Object.fromEntries(
+    columns.map(({ title }, index) => [`--column-${index + 1}`, JSON.stringify(title)]),
   );
 }
 
