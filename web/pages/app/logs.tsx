@@ -5,9 +5,9 @@ import type { LogFilter } from "../../api/logs.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
-import { classes } from "../../parts/classes.ts";
 import { Empty } from "../../parts/empty.tsx";
 import { count } from "../../parts/format.ts";
+import { Picker } from "../../parts/picker.tsx";
 import { Problem } from "../../parts/problem.tsx";
 import { saveText } from "../../parts/save-text.ts";
 import { Skeleton } from "../../parts/skeleton.tsx";
@@ -54,13 +54,13 @@ export function AppLogs() {
           <Button onClick={toggleFollow} className="min-w-32">
             {state.isPaused ? (state.heldCount > 0 ? `Follow (${held(state)} new)` : "Follow") : "Pause"}
           </Button>
-          <Button
-            aria-pressed={isWrapped}
-            className={classes(isWrapped && "!border-accent !text-accent")}
-            onClick={() => change({ wrap: !isWrapped })}
-          >
-            Wrap
-          </Button>
+          <Picker
+            label="Long lines"
+            names={["wrap", "scroll"]}
+            titles={{ wrap: "Wrap", scroll: "Scroll" }}
+            picked={isWrapped ? "wrap" : "scroll"}
+            onPick={(name) => change({ wrap: name === "wrap" })}
+          />
           <Button disabled={state.lines.length === 0} onClick={download}>
             Download
           </Button>
