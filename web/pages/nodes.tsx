@@ -116,7 +116,7 @@ function NodeRow({
       </Cell>
       <Cell align="right">{count(node.apps)}</Cell>
       <Cell align="right">
-        {count(node.runs)}
+        <span>{count(node.runs)}</span>
         {ofRuns !== null && !isAlone && <span className="ml-2 text-ink-faint">{share(ofRuns)}</span>}
       </Cell>
       <Cell>
