@@ -30,6 +30,7 @@ export const MANAGEMENT = {
     "apps.get": "GET …/apps/{a} gives the app with its numbers as JSON strings.",
     "apps.patch": "PATCH …/apps/{a} changes the five scaling fields live, without a version.",
     "apps.delete": "DELETE …/apps/{a} removes the app after it drained.",
+    "builds.changes": "A build says who deployed it, and its version what it changes in the one before it.",
     "apps.rollback": "POST …/rollback puts an earlier build back.",
     "apps.openapi": "GET {api_url}/v4/{p}/{app}/openapi.json describes the app's functions.",
     "runs.search":
