@@ -18,7 +18,7 @@ export type AuditSearch = {
 /** More pages than these are not asked for again by themselves. */
 const MAX_LIVE_PAGES = 4;
 /** A file holds so many entries at most. */
-export const MAX_EXPORTED = 100_000;
+const MAX_EXPORTED = 100_000;
 
 /** What of an address narrows the list, and which entry is open. */
 export function readAuditSearch(search: Record<string, unknown>): AuditSearch & { readonly entry?: number } {

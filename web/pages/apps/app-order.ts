@@ -3,7 +3,7 @@ import type { AppTraffic } from "../../api/figures.ts";
 import type { SortOrder } from "../../parts/table.tsx";
 
 /** What a list of apps can be sorted by. */
-export const APP_SORTS = ["name", "status", "replicas", "runs", "errors", "latency", "updated"] as const;
+const APP_SORTS = ["name", "status", "replicas", "runs", "errors", "latency", "updated"] as const;
 export type AppSort = (typeof APP_SORTS)[number];
 
 /** A column, and whether it is turned around; the address has it as `runs` or `-runs`. */

@@ -6,7 +6,7 @@ import type { RunList } from "./run-list.ts";
 
 export const PAGE_SIZE = 50;
 
-export type Older = {
+type Older = {
   readonly isSearching: boolean;
   /** How far back everything was looked through, if the last page was not full. */
   readonly searchedTo: string | null;

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { isEventType } from "../../../api/media-type.ts";
 import { payloadQuery } from "../../../api/payload.ts";
 import { isOver, runQuery } from "../../../api/runs.ts";
 import type { Run, RunIds } from "../../../api/runs.ts";
@@ -17,6 +18,8 @@ export function AsyncResult({ ids }: { readonly ids: RunIds }) {
   if (!isEnded) return <p className="py-2 text-ink-soft">{standing(run)}</p>;
   if (run.status === "cancelled") return <p className="py-2 text-ink-soft">The run was cancelled.</p>;
   if (result === null || result === undefined) return <NotKept what="The result" />;
+  if (isEventType(result.contentType))
+    return <p className="py-2 text-ink-soft">It yielded messages: the page of the run shows them.</p>;
   return <PayloadText payload={result} label="Result" />;
 }
 
