@@ -1,12 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { buildsQuery } from "../../api/builds.ts";
-import type { Build } from "../../api/builds.ts";
 import { figuresQuery } from "../../api/figures.ts";
 import type { RangeName } from "../../api/figures.ts";
 import { Problem } from "../../parts/problem.tsx";
 import { Time } from "../../parts/time.tsx";
-import type { Mark } from "../../parts/charts/frame.tsx";
+import { useDeployMarks } from "../app/deploy-marks.ts";
 import { LastFailures } from "./last-failures.tsx";
 import { RunCharts } from "./run-charts.tsx";
 import { Tiles } from "./tiles.tsx";
@@ -25,11 +23,7 @@ export function FiguresView({
   readonly empty: ReactNode;
 }) {
   const { data: figures, error, refetch } = useQuery(figuresQuery(projectId, range, appName));
-  const { data: deploys } = useQuery({
-    ...buildsQuery(projectId, appName ?? ""),
-    enabled: appName !== undefined,
-    select: deploysOf,
-  });
+  const marks = useDeployMarks(projectId, appName);
   if (error && !figures) return <Problem error={error} onRetry={() => void refetch()} />;
   return (
     <>
@@ -40,15 +34,8 @@ export function FiguresView({
         </p>
       )}
       <Tiles figures={figures} />
-      <RunCharts figures={figures} marks={deploys ?? []} empty={empty} />
+      <RunCharts figures={figures} marks={marks} empty={empty} />
       <LastFailures projectId={projectId} failures={figures?.lastFailures} isOfApp={appName !== undefined} />
     </>
-  );
-}
-
-/** When builds began to serve, and which versions they are. */
-function deploysOf(builds: readonly Build[]): Mark[] {
-  return builds.flatMap(({ version, updatedAt }) =>
-    version === null ? [] : { atMs: Date.parse(updatedAt), title: `Deployed version ${version}` },
   );
 }
