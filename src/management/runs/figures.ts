@@ -153,12 +153,12 @@ function sharesOf({ byState, callerErrors }: RunFigures) {
   return { runs, errorRate: ended === 0 ? null : (byState.failure - callerErrors) / ended };
 }
 
-function trafficRecord(traffic: { steps: readonly RunFigures[]; total: RunFigures } | undefined) {
+function trafficRecord(traffic: { runs: number[]; failures: number[]; total: RunFigures } | undefined) {
   if (!traffic) return { runs: [], failures: [], callerErrors: 0, errorRate: null, p50Ms: null, p95Ms: null };
-  const { steps, total } = traffic;
+  const { runs, failures, total } = traffic;
   return {
-    runs: steps.map(({ byState }) => sumOf(Object.values(byState))),
-    failures: steps.map(({ byState, callerErrors }) => byState.failure - callerErrors),
+    runs,
+    failures,
     callerErrors: total.callerErrors,
     errorRate: sharesOf(total).errorRate,
     p50Ms: total.p50Ms,

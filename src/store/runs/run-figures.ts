@@ -3,7 +3,7 @@ import { firstIdAt, uuidText } from "../../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
 import { type Run, RUN_STATES, type RunState } from "../../model/run.ts";
 import { heavyRead, type Session } from "../operation.ts";
-import { isDue, isInState } from "./run-columns.ts";
+import { isDue, isInState, STATE_CODES } from "./run-columns.ts";
 import { PENDING } from "./deliveries.ts";
 
 /** A span of time in epoch milliseconds, without its end. */
@@ -81,12 +81,15 @@ export type RunFigures = {
 };
 
 /** Figures of a span; before `sinceMs` runs are left out. */
-type SpanFigures = SpanTotals & { readonly sinceMs: number };
+type SpanFigures = Readonly<{ steps: readonly RunFigures[]; total: RunFigures; sinceMs: number }>;
 
-/** The runs of an app. */
-type AppTraffic = SpanTotals & { readonly appNumber: number };
-/** Runs by step and in all. */
-type SpanTotals = Readonly<{ steps: readonly RunFigures[]; total: RunFigures }>;
+/** The runs of an app: how many in each step, how many of these failed without their callers' fault, and all together. */
+type AppTraffic = {
+  readonly appNumber: number;
+  readonly runs: number[];
+  readonly failures: number[];
+  readonly total: RunFigures;
+};
 
 /** A run that failed. */
 type FailedRun = Pick<Run, "appNumber" | "id" | "functionName" | "createdAt" | "errorCode" | "errorMessage">;
@@ -120,10 +123,17 @@ export const runFigures = {
       `.execute(db);
       return rows;
     });
-    return { ...totalsOf(groups, span), sinceMs };
+    const steps = Array.from({ length: stepCount(span) }, () => new Tally());
+    const total = new Tally();
+    for (const { packed, count } of groups) {
+      const { step, rest } = unpacked(packed, span);
+      steps[step]!.add(rest, count);
+      total.add(rest, count);
+    }
+    return { steps: steps.map((step) => step.figures()), total: total.figures(), sinceMs };
   }),
 
-  /** The same by app; apps without any are left out. */
+  /** Runs by app; apps without any are left out. */
   byApp: heavyRead(async (session, span: RunSpan): Promise<AppTraffic[]> => {
     const { sql, db } = session;
     const { groups } = await countSlices(span, async (slice, limit) => {
@@ -136,7 +146,7 @@ export const runFigures = {
     });
     return Array.from(
       Map.groupBy(groups, ({ appNumber }) => appNumber),
-      ([appNumber, ofApp]) => ({ appNumber, ...totalsOf(ofApp, span) }),
+      ([appNumber, ofApp]) => trafficOf(appNumber, ofApp, span),
     );
   }),
 
@@ -212,17 +222,23 @@ class Tally {
   }
 }
 
-/** Adds the classes of a span up. */
-function totalsOf(groups: readonly RunClass[], span: RunSpan): SpanTotals {
-  const steps = Array.from({ length: stepCount(span) }, () => new Tally());
+function trafficOf(appNumber: number, groups: readonly RunClass[], span: RunSpan): AppTraffic {
+  const runs = Array<number>(stepCount(span)).fill(0);
+  const failures = Array<number>(stepCount(span)).fill(0);
   const total = new Tally();
   for (const { packed, count } of groups) {
-    const step = Math.floor(packed / STEP_SIZE);
-    const rest = packed - step * STEP_SIZE;
-    steps[stepIn(span, step)]!.add(rest, count);
+    const { step, rest } = unpacked(packed, span);
+    runs[step]! += count;
+    if (Math.floor(rest / STATE_SIZE) === STATE_CODES.failure) failures[step]! += count;
     total.add(rest, count);
   }
-  return { steps: steps.map((step) => step.figures()), total: total.figures() };
+  return { appNumber, runs, failures, total: total.figures() };
+}
+
+/** The step of a packed class, and the class without it. */
+function unpacked(packed: number, span: RunSpan): { readonly step: number; readonly rest: number } {
+  const step = Math.floor(packed / STEP_SIZE);
+  return { step: stepIn(span, step), rest: packed - step * STEP_SIZE };
 }
 
 /** The runs of a slice, as columns; `cross join`, so that SQLite goes from app to app and reads only their spans. */

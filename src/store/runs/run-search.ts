@@ -5,7 +5,7 @@ import { boundsOf, cursorOf, isFound, newestOfEachApp, rowsByKey, unindexed } fr
 import type { RunFilter, RunPage } from "./run-pages.ts";
 import type { StoredKey } from "../queries.ts";
 
-/** How many runs are looked through for one page. On SQLite that takes 30 ms over 1,000 apps. */
+/** How many runs are looked through for one page. On SQLite that takes a processor 0.17 s over 1,000 apps. */
 const MAX_SEEN = 20_000;
 const ANY_NUMBER = 1_000_000_000;
 const FIRST_MS = 60_000;
