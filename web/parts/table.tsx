@@ -2,7 +2,7 @@ import type { CSSProperties, ReactNode } from "react";
 import { classes } from "./classes.ts";
 
 /** Which way a column is sorted. */
-export type SortOrder = "ascending" | "descending";
+type SortOrder = "ascending" | "descending";
 
 type Column = {
   readonly title: string;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { runScale } from "../../../web/pages/run/time-spans.ts";
 import { span } from "../../../web/parts/format.ts";
-import type { Run } from "../../../web/api/runs.ts";
+import type { RunRecord as Run } from "../../../src/shapes/runs.ts";
 
 const AT = "2026-01-01T00:00:00.";
 const ENDED = {

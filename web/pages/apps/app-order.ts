@@ -1,13 +1,12 @@
-import type { AppBrief } from "../../api/apps.ts";
-import type { AppTraffic } from "../../api/figures.ts";
-import type { SortOrder } from "../../parts/table.tsx";
+import type { AppBrief } from "../../../src/shapes/apps.ts";
+import type { AppTraffic } from "../../../src/shapes/figures.ts";
 
 /** What a list of apps can be sorted by. */
 const APP_SORTS = ["name", "status", "replicas", "runs", "errors", "latency", "updated"] as const;
 export type AppSort = (typeof APP_SORTS)[number];
 
 /** A column, and whether it is turned around; the address has it as `runs` or `-runs`. */
-export type AppOrder = { readonly by: AppSort; readonly order: SortOrder };
+export type AppOrder = { readonly by: AppSort; readonly order: "ascending" | "descending" };
 
 export type TrafficByApp = ReadonlyMap<string, AppTraffic>;
 

@@ -1,6 +1,7 @@
 import type { StartPart } from "../../../src/shapes/apps.ts";
 import { UNFINISHED } from "../../../src/model/run.ts";
-import type { Run, WebhookAttempt } from "../../api/runs.ts";
+import type { AttemptRecord as WebhookAttempt } from "../../../src/shapes/deliveries.ts";
+import type { RunRecord as Run } from "../../../src/shapes/runs.ts";
 import { span } from "../../parts/format.ts";
 
 export type SpanTone = "wait" | "cold" | "run" | "good" | "bad" | "mark";
