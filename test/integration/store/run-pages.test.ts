@@ -162,12 +162,17 @@ describe.each(DATABASE_KINDS)("pages of runs on %s", (kind) => {
       for (let i = 0; i < 21_000; i++) add(START + 30 * DAY_MS + Math.floor(i / 3_000));
       for (let i = 0; i < 3_000; i++) add(START + 31 * DAY_MS + i * 1_200, i === 1_000 ? "rare" : "run");
       await store.runs.insertFinished([packEnded(stored.map((run) => sampleEnd(run)))]);
-      const search = { projectId: "p-mine", limit: 10, functionName: "rare" };
       const wanted = stored.filter(({ functionName }) => functionName === "rare");
-      const first = await store.runs.pageOfProject(search);
-      expect(first.runs).toEqual([wanted[1]]);
-      const second = await store.runs.pageOfProject({ ...search, before: first.next ?? "" });
-      expect(second).toEqual({ runs: [wanted[0]], next: null });
+      let pages = 0;
+      const found = await walk(
+        async (page) => {
+          pages += 1;
+          return await store.runs.pageOfProject({ ...page, projectId: "p-mine" });
+        },
+        { limit: 10, functionName: "rare" },
+      );
+      expect(found).toEqual(wanted.toReversed().map(({ id }) => id));
+      expect(pages).toBeLessThan(5);
       expect(await store.runs.appOf({ projectId: "p-mine", id: wanted[0]!.id })).toBe(one);
       expect(await store.runs.appOf({ projectId: "p-other", id: wanted[0]!.id })).toBeNull();
       await store.close();
