@@ -86,7 +86,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
   readonly queueHistory: Pick<QueueHistory, "of">;
   readonly bulkWorker: Pick<BulkWorker, "wake">;
-  readonly lookup: Pick<RunLookup, "record">;
+  readonly lookup: Pick<RunLookup, "record" | "liveAppOf">;
   readonly signingSecrets: SigningSecrets;
   /** Wakes the deliverer because a delivery is due. */
   readonly wake: () => void;

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { BATCH_REASONS, isFileRun, RUN_STATES, WAIT_PHASES, WEBHOOK_STATES } from "../model/run.ts";
 import type { Progress, QueuePlace, Run, RunDetails, RunAttempt } from "../model/run.ts";
+import { isServerRun } from "../model/http-request.ts";
 import { appId } from "../model/names.ts";
 import type { Terms } from "../model/terms.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
@@ -39,6 +40,8 @@ export const RUN = z.object({
   id: z.uuid(),
   projectId: z.string(),
   modelId: z.string(),
+  /** Of the version that it runs on; null for a file run. */
+  buildId: z.nullish(z.uuid()),
   functionName: z.string(),
   method: z.string(),
   async: z.boolean(),
@@ -102,7 +105,10 @@ export const RUN = z.object({
 export type RunRecord = z.infer<typeof RUN>;
 
 /** A page of runs, newest first. */
-export const RUNS = pagesOf(RUN);
+export const RUNS = z.extend(pagesOf(RUN), {
+  /** Unless this is the last page: all that match and were accepted since then are in this page and those before it. */
+  completeSince: z.optional(TIMESTAMP),
+});
 export type RunPage = z.infer<typeof RUNS>;
 export const ONE_RUN = z.object({ item: RUN });
 
@@ -135,6 +141,7 @@ export function runRecord(
     id: run.id,
     projectId: app.projectId,
     modelId: appId(app.projectId, app.name),
+    buildId: isFileRun(run) && !isServerRun(run) ? null : run.versionId,
     functionName: run.functionName,
     method: run.method,
     async: run.isAsync,

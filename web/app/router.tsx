@@ -1,4 +1,5 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { readAuditSearch } from "../api/audit.ts";
 import { readRange } from "../api/figures.ts";
 import { readLogSearch } from "../api/logs.ts";
 import { readPlaygroundSearch } from "../api/playground-search.ts";
@@ -82,10 +83,11 @@ const overview = createRoute({
 const apps = createRoute({
   getParentRoute: () => project,
   path: "apps",
-  validateSearch: ({ search, page }: Record<string, unknown>): AppSearch => ({
+  validateSearch: ({ search, page, sort }: Record<string, unknown>): AppSearch => ({
     // The address may hold a number where a text was typed.
     ...((typeof search === "string" || typeof search === "number") && { search: String(search) }),
     ...(Number.isSafeInteger(page) && Number(page) > 1 && { page: Number(page) }),
+    ...(typeof sort === "string" && { sort }),
   }),
   component: lazyRouteComponent(() => import("../pages/apps.tsx"), "Apps"),
 });
@@ -201,8 +203,7 @@ const files = createRoute({
 const audit = createRoute({
   getParentRoute: () => project,
   path: "audit",
-  validateSearch: ({ entry }: Record<string, unknown>): { entry?: number } =>
-    typeof entry === "number" ? { entry } : {},
+  validateSearch: readAuditSearch,
   component: lazyRouteComponent(() => import("../pages/audit.tsx"), "Audit"),
 });
 const nodes = createRoute({
@@ -220,8 +221,8 @@ const settings = createRoute({
   path: "settings",
   component: lazyRouteComponent(() => import("../pages/settings.tsx"), "Settings"),
 });
-/** What the list of apps is narrowed to, and which part of it is shown. */
-type AppSearch = { readonly search?: string; readonly page?: number };
+/** What the list of apps is narrowed to, its order, and which part of it is shown. */
+type AppSearch = { readonly search?: string; readonly page?: number; readonly sort?: string };
 
 const tree = root.addChildren([
   signIn,

@@ -4,7 +4,7 @@ import { randomName } from "../../kit/ids.ts";
 import { AUDIT } from "../../shapes/projects.ts";
 import { PROJECT, PROJECTS } from "../../shapes/people.ts";
 import { timestamp } from "../../shapes/common.ts";
-import { line, NEXT_TOKEN, pageSize } from "../api/inputs.ts";
+import { line, NEXT_TOKEN, pageSize, TIME } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -56,23 +56,33 @@ export function auditOperations({ audit }: ManagementParts): Operation[] {
       summary: "List every change in a project, newest first",
       access: "admin",
       query: z.object({
+        actor: z.string().max(100).optional(),
+        action: z.string().max(100).optional(),
+        target: z.string().max(400).optional(),
+        from: TIME.optional(),
+        to: TIME.optional(),
         pageSize: pageSize(50, 1000),
         nextToken: NEXT_TOKEN.regex(/^\d{0,15}$/, "does not belong to this list").optional(),
       }),
       response: AUDIT,
       handle: async ({ projectId, query }) => {
-        const { pageSize: limit, nextToken = "" } = query;
+        const { pageSize: limit, nextToken = "", actor, action, target, from: fromMs, to: toMs } = query;
         const before = nextToken === "" ? {} : { before: Number(nextToken) };
-        const found = await audit.list({ projectId, limit: limit + 1, ...before });
-        const page = found.slice(0, limit);
-        const last = found.length > limit ? page.at(-1)?.number : undefined;
+        const filter = {
+          ...(actor && { actor }),
+          ...(action && { action }),
+          ...(target && { target }),
+          ...(fromMs !== undefined && { fromMs }),
+          ...(toMs !== undefined && { toMs }),
+        };
+        const { entries, next } = await audit.search({ projectId, limit, ...before }, filter);
         return {
-          items: page.map(({ number, createdAt, ...rest }) => ({
+          items: entries.map(({ number, createdAt, ...rest }) => ({
             ...rest,
             id: String(number),
             createdAt: timestamp(createdAt),
           })),
-          nextToken: last === undefined ? "" : String(last),
+          nextToken: next === null ? "" : String(next),
         };
       },
     }),

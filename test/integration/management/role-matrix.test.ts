@@ -13,7 +13,7 @@ const MAY: Record<string, readonly string[]> = {
     listDeliveries getDelivery redeliverOne redeliverMany createUserToken`),
   deploy: names(
     `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers
-    beginDeploy beginPartnerDeploy deploy dryRunDeploy listBuilds getBuild listBuildLogs cancelBuild changeApp rollBackApp restartApp getConfiguration
+    beginDeploy beginPartnerDeploy deploy dryRunDeploy listBuilds getBuild getBuildChanges listBuildLogs cancelBuild changeApp rollBackApp restartApp getConfiguration
     pauseQueue resumeQueue drainQueue createSchedule changeSchedule deleteSchedule createRunApp makeBaseImage runFile`,
   ),
   admin: names(`createServiceAccount listServiceAccounts updateServiceAccount rotateServiceAccount

@@ -28,12 +28,12 @@ const SHAPES: Record<string, string> = {
   beginDeploy: "buildId status uploadUrl keyName internalEndpoint dashboardUrl",
   getBuild: "id status createdAt updatedAt",
   listBuildLogs: "logs status",
-  listProjectRuns: "items nextToken",
-  listRuns: "items nextToken",
+  listProjectRuns: "items nextToken completeSince",
+  listRuns: "items nextToken completeSince",
   getRun: "item",
   listContainers:
     "[] appId projectId containerId containerState pendingReason timestamp containerStartTimestamp " +
-    "containerTerminationTimestamp containerRunningTimeMs setupMs gpus containerRestartCount hostIp containerIp " +
+    "containerTerminationTimestamp containerRunningTimeMs setupMs startPhases gpus containerRestartCount hostIp containerIp " +
     "hardwareProvider region buildId isTerminating stopReason",
   listLogs: "logs nextPageToken hasMore",
   listFiles: "[] name is_folder size_bytes last_modified",
@@ -43,7 +43,7 @@ const SHAPES: Record<string, string> = {
 };
 
 const RUN =
-  "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
+  "id projectId modelId buildId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
   "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts " +
@@ -245,6 +245,11 @@ verifies(
     await site.call("deploy", { name: "deployed" }, { body: bundle });
     const waiting = await site.call("beginDeploy", {}, { body: { name: "deployed" } });
     await site.call("cancelBuild", { ...deployed, build_id: waiting.json.buildId });
+    expect((await site.call("getBuildChanges", { ...deployed, build_id })).json).toEqual({
+      before: null,
+      sameFiles: null,
+      changes: [],
+    });
     expect((await site.call("listBuilds", deployed)).json).toMatchObject([
       { status: "cancelled", version: null, isServing: false },
       { status: "success", version: 2, isServing: true },
