@@ -124,12 +124,16 @@ def _fit(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     raise TooMuch("the functions of main.py take more than %d bytes to describe" % HELLO_BYTES)
 
 
+#: In the paths of files whose frames tell the author of an app nothing.
+_NOT_THE_APPS = ("millrace_worker", "millrace_cog", "importlib")
+
+
 def describe_failure(error: BaseException) -> dict[str, str]:
     """Why the import or `setup` failed: one line for callers, the whole traceback for the log."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "millrace_worker" not in frame.filename and "importlib" not in frame.filename]
+    own = [frame for frame in frames if not any(name in frame.filename for name in _NOT_THE_APPS)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
     lines += traceback.format_exception_only(type(error), error)
     return {"message": lines[-1].strip()[:MESSAGE_CHARS], "traceback": shorten("".join(lines))[-TRACEBACK_CHARS:]}
