@@ -83,8 +83,18 @@ class App:
         return {"python": "%d.%d.%d" % sys.version_info[:3], "functions": self._functions}
 
 
+_payload_limits = (0, 0)
+
+
+def payload_limits() -> tuple[int, int]:
+    """The largest result and the largest chunk of this app, in bytes."""
+    return _payload_limits
+
+
 def load(order: Order) -> App:
     """Imports `main.py` of the working directory; raises whatever the import raises."""
+    global _payload_limits
+    _payload_limits = order.max_result_bytes, order.max_chunk_bytes
     module = importlib.import_module("main")
     entries = find_entries(module, order.ignore_extra)
     return App(module, entries, order.batching, find_steppers(module, order))
