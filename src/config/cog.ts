@@ -34,9 +34,10 @@ export function readCog(text: string, problems: Problems): CogModel | null {
   reading.build(reading.table("build", build));
   reading.concurrency(reading.table("concurrency", concurrency));
   reading.ignore(others, "");
-  if (reference === null) return null;
   const { values, notUsed } = reading;
-  return { ...reference, layer: ({ path }) => values.get(path), notUsed };
+  // With a fault on the list the model is not used, but the rest of the configuration is still checked.
+  const { file, name } = reference ?? { file: "", name: "" };
+  return { file, name, layer: ({ path }) => values.get(path), notUsed };
 }
 
 /** What a folder was taken for, in one line. */
@@ -167,11 +168,28 @@ function splitRequirement(line: string): readonly [name: string, spec: string] {
   return [name, spec];
 }
 
-/** Aliases beyond that only serve to make a small file a large one. */
+/** More of any of these only serves to keep the parser busy, which holds up the service meanwhile. */
+const MAX_BYTES = 16 * 1024;
+const MAX_BRACKETS = 200;
 const MAX_ALIASES = 100;
+/** Keys that are lists or tables themselves, and lists in lists in lists. */
+const ODD_LINE = /^\s*(?:[-:]\s+)*\?\s|^\s*(?:-\s+){8}/m;
+
+/** What is too much for a parse; null if nothing is. */
+function whyTooMuch(text: string): string | null {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MAX_BYTES) return `${COG_FILE} must be at most ${MAX_BYTES} bytes, got ${bytes}`;
+  if (text.split(/[[{]/).length - 1 <= MAX_BRACKETS && !ODD_LINE.test(text)) return null;
+  return `${COG_FILE} must be a plain table of keys, with at most ${MAX_BRACKETS} brackets`;
+}
 
 function parseYaml(text: string, problems: Problems): RawTable | null {
   let root: unknown;
+  const excess = whyTooMuch(text);
+  if (excess !== null) {
+    problems.add(excess);
+    return null;
+  }
   try {
     const document = parseDocument(text, { schema: "core", logLevel: "silent" });
     const [fault] = document.errors;
