@@ -31,6 +31,11 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/cli.md",
     "docs/config.md",
     "docs/migrate.md",
+    "docs/moving/modal.md",
+    "docs/moving/replicate.md",
+    "docs/moving/bentoml.md",
+    "docs/moving/litserve.md",
+    "docs/moving/ray-serve.md",
     "docs/logs.md",
     "docs/errors.md",
   ],
@@ -58,7 +63,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
 export function readSources(): GuideSource[] {
   const listed = Object.entries(GROUPS).flatMap(([group, files]) => files.map((file) => ({ group, file })));
   const decisions = markdownIn("docs/decisions").map((file) => ({ group: "Decisions", file }));
-  const unlisted = markdownIn("docs").filter((file) => !listed.some((page) => page.file === file));
+  const unlisted = [...markdownIn("docs"), ...markdownIn("docs/moving")].filter((file) => !listed.some((page) => page.file === file));
   if (unlisted.length > 0) throw new Error(`not in the sidebar of the guide: ${unlisted.join(", ")}`);
   return [...listed, ...decisions].map(({ group, file }) => ({
     file,

@@ -173,7 +173,7 @@ const MAX_BYTES = 16 * 1024;
 const MAX_BRACKETS = 200;
 const MAX_ALIASES = 100;
 /** Keys that are lists or tables themselves, and lists in lists in lists. */
-const ODD_LINE = /^\s*(?:[-:]\s+)*\?\s|^\s*(?:-\s+){8}/m;
+const ODD_LINE = /^[ \t]*(?:[-:][ \t]+)*\?(?:[ \t]|$)|^[ \t]*(?:-[ \t]+){8}/m;
 
 /** What is too much for a parse; null if nothing is. */
 function whyTooMuch(text: string): string | null {
