@@ -22,6 +22,7 @@ import { IMAGES } from "./requirements/images.ts";
 import { KUBERNETES } from "./requirements/kubernetes.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
+import { MOVING } from "./requirements/moving.ts";
 import { NODES } from "./requirements/nodes.ts";
 import { ORIGINS } from "./requirements/origins.ts";
 import { PEERS } from "./requirements/peers.ts";
@@ -82,6 +83,7 @@ export const TABLES = [
   GPUS,
   GPU_MACHINE,
   TRACES,
+  MOVING,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -127,6 +129,7 @@ export const REQUIREMENTS = {
   ...GPUS,
   ...GPU_MACHINE,
   ...TRACES,
+  ...MOVING,
 };
 
 /** The id of a promise that exists. */
