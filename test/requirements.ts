@@ -37,6 +37,7 @@ import { STORAGE } from "./requirements/storage.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
 import { TRACES } from "./requirements/traces.ts";
+import { USAGE } from "./requirements/usage.ts";
 import { WALLS } from "./requirements/walls.ts";
 import { WIRE } from "./requirements/wire.ts";
 
@@ -82,6 +83,7 @@ export const TABLES = [
   GPUS,
   GPU_MACHINE,
   TRACES,
+  USAGE,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -127,6 +129,7 @@ export const REQUIREMENTS = {
   ...GPUS,
   ...GPU_MACHINE,
   ...TRACES,
+  ...USAGE,
 };
 
 /** The id of a promise that exists. */

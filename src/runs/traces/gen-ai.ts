@@ -32,14 +32,42 @@ export function hasUsage(chunk: Buffer): boolean {
   return chunk.length <= MAX_BYTES && USAGE.some((text) => chunk.includes(text));
 }
 
+/** What a model took in and gave out, as an answer or a chunk says; null for any other. */
+export function tokensOf({ contentType, body }: RunResponse, chunk: Buffer | null): ModelTokens | null {
+  const isText = contentType?.includes("json") || contentType?.includes("event-stream");
+  const said = chunk ?? (isText && body.length >= LEAST_BYTES ? body : null);
+  const usage = said && usageIn(said)?.usage;
+  return usage ? { input: inputOf(usage) ?? null, output: outputOf(usage) ?? null } : null;
+}
+
+type ModelTokens = { readonly input: number | null; readonly output: number | null };
+
+/** No shorter answer of a model has a `usage`: small results are not even searched for it. */
+const LEAST_BYTES = 100;
+
 const USAGE = ['"usage":{', '"usage": {'];
 
-function attributesOf(bytes: Buffer): SpanAttributes {
-  if (!hasUsage(bytes)) return {};
+/** The part of an answer that has a `usage`. */
+function usageIn(bytes: Buffer): { readonly result: Table; readonly usage: Table } | null {
+  if (!hasUsage(bytes)) return null;
   const answer = answerIn(bytes.toString("utf8"));
   const result = answer && (table(answer["usage"]) ? answer : table(answer["result"]));
   const usage = result && table(result["usage"]);
-  if (!usage) return {};
+  return usage ? { result, usage } : null;
+}
+
+function inputOf(usage: Table): number | undefined {
+  return count(usage["prompt_tokens"]) ?? count(usage["input_tokens"]);
+}
+
+function outputOf(usage: Table): number | undefined {
+  return count(usage["completion_tokens"]) ?? count(usage["output_tokens"]);
+}
+
+function attributesOf(bytes: Buffer): SpanAttributes {
+  const found = usageIn(bytes);
+  if (!found) return {};
+  const { result, usage } = found;
   const operation = OPERATIONS.get(text(result["object"]) ?? "");
   const reasons = reasonsIn(result["choices"]);
   return defined({
@@ -47,8 +75,8 @@ function attributesOf(bytes: Buffer): SpanAttributes {
     "gen_ai.response.id": text(result["id"]),
     "gen_ai.response.model": text(result["model"]),
     "gen_ai.response.finish_reasons": reasons.length > 0 ? reasons : undefined,
-    "gen_ai.usage.input_tokens": count(usage["prompt_tokens"]) ?? count(usage["input_tokens"]),
-    "gen_ai.usage.output_tokens": count(usage["completion_tokens"]) ?? count(usage["output_tokens"]),
+    "gen_ai.usage.input_tokens": inputOf(usage),
+    "gen_ai.usage.output_tokens": outputOf(usage),
   });
 }
 

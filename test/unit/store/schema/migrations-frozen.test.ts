@@ -30,6 +30,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0010-batches.ts": "b49f8a70ec4cd72c",
   "0011-traces.ts": "2cb23985e76590e2",
   "0012-openai-batches.ts": "b9de344be17b8bd3",
+  "0013-usage.ts": "d19c84a5f1100bc8",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */
