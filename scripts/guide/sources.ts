@@ -45,6 +45,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "docs/management.md",
     "docs/metrics.md",
     "docs/telemetry.md",
+    "docs/usage.md",
     "docs/guarantees.md",
     "docs/benchmarks.md",
     "SECURITY.md",

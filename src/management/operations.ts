@@ -21,6 +21,7 @@ import { runOnceOperations } from "./runs/file-runs.ts";
 import { bulkOperations } from "./runs/bulk.ts";
 import { queueHistoryOperations } from "./runs/queue-history.ts";
 import { runOperations } from "./runs/runs.ts";
+import { usageOperations } from "./runs/usage.ts";
 
 /** Every operation of the management API, in the order its document shows them. */
 export function allOperations(parts: ManagementParts): Operation[] {
@@ -34,6 +35,7 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...queueHistoryOperations(parts),
     ...logOperations(parts),
     ...figureOperations(parts),
+    ...usageOperations(parts),
     ...deployOperations(parts),
     ...appChangeOperations(parts),
     ...queueOperations(parts),
