@@ -53,6 +53,7 @@ import { type JoinedNodes, joinNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/signing-secrets.ts";
+import { ReplicaMeter } from "./apps/replica-meter.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { startTracer } from "./runs/traces/tracer.ts";
 import type { AppHolder } from "./store/nodes/app-owners.ts";
@@ -189,6 +190,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     gpus: () => grants?.current().gpus ?? [],
   });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
+  const gpusOf = (replicaId: string): number | null => grants?.broker.heldBy(replicaId) ?? null;
   const node = await joinNodes(
     { ...settings, ...basics, ownership, details, blobs, requireVolumes, network },
     life,
@@ -230,6 +232,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     life,
   );
   const { catalog } = apps;
+  await life.start(
+    "usage of replicas",
+    () => new ReplicaMeter({ ...basics, catalog, gpusOf }),
+    (started) => started.stop(),
+  );
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const tracer = await startTracer({ settings: settings.traces, nodeId: ownership.owner, clock, log }, life);
   const runs = await startRuns(
@@ -237,6 +244,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       ...settings,
       ...common,
       tracer,
+      gpusOf,
       payloadBlobs,
       ownership,
       owners,
@@ -352,6 +360,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     followSecrets(node.changes, catalog);
     runs.queueStates.follow(node.changes);
     runs.accountWeights.follow(node.changes);
+    runs.projectQuotas.follow(node.changes);
     followSigningSecrets(node.changes, runs.signingSecrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };

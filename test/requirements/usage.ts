@@ -11,7 +11,8 @@ export const USAGE = {
     "usage.kept": "Usage is kept for 400 days, longer than the records of runs.",
   }),
   ...section("docs/usage.md: Asking for it", {
-    "usage.groups": "Usage is added up by day, app, token or tag, or several of them, of a project or a part of it.",
+    "usage.groups":
+      "Usage is added up by day, app, token or tag, or several of them, of a project or a part of it.",
     "usage.bounds": "What cannot be answered is refused, with the reason.",
     "usage.csv": "Usage is given as CSV, by `Accept` or `format=csv`, and no text of it is a formula.",
     "usage.cli": "`millrace usage` prints usage as a table, CSV or JSON.",

@@ -1,0 +1,48 @@
+import type { Command } from "commander";
+import { MAX_QUOTAS, type QuotaName, type Quotas } from "../../model/usage.ts";
+import { count } from "./task.ts";
+
+/** The options of a command that sets quotas. */
+const QUOTA_OPTIONS = {
+  callsPerMinute: ["--max-calls-per-minute <count>", "how many calls in any minute, or none for no limit"],
+  concurrentRuns: ["--max-concurrent-runs <count>", "how many runs in progress at a time, or none"],
+  gpuSecondsPerDay: ["--max-gpu-seconds <count>", "how many GPU seconds a day, in UTC, or none"],
+} as const satisfies Record<QuotaName, readonly [string, string]>;
+
+/** What these options say; null for none. */
+export type QuotaFlags = {
+  readonly [Name in "maxCallsPerMinute" | "maxConcurrentRuns" | "maxGpuSeconds"]?: number | null;
+};
+
+/** Adds the options that set quotas. */
+export function limiting(command: Command): Command {
+  for (const [name, [flags, description]] of Object.entries(QUOTA_OPTIONS)) {
+    const read = count(flags.slice(0, flags.indexOf(" ")), 1, MAX_QUOTAS[name as QuotaName]);
+    command.option(flags, description, (text: string) => (text === "none" ? null : read(text)));
+  }
+  return command;
+}
+
+/** The quotas with what the options change; undefined if they change nothing. */
+export function quotasWith(flags: QuotaFlags, before: Quotas | null): Quotas | undefined {
+  const { maxCallsPerMinute, maxConcurrentRuns, maxGpuSeconds } = flags;
+  const given = [maxCallsPerMinute, maxConcurrentRuns, maxGpuSeconds];
+  if (given.every((limit) => limit === undefined)) return undefined;
+  const { callsPerMinute = null, concurrentRuns = null, gpuSecondsPerDay = null } = before ?? {};
+  return {
+    callsPerMinute: maxCallsPerMinute === undefined ? callsPerMinute : maxCallsPerMinute,
+    concurrentRuns: maxConcurrentRuns === undefined ? concurrentRuns : maxConcurrentRuns,
+    gpuSecondsPerDay: maxGpuSeconds === undefined ? gpuSecondsPerDay : maxGpuSeconds,
+  };
+}
+
+/** Quotas as a line of text. */
+export function quotaText(quotas: Quotas | null): string {
+  const { callsPerMinute = null, concurrentRuns = null, gpuSecondsPerDay = null } = quotas ?? {};
+  const limits = [
+    callsPerMinute === null ? null : `${callsPerMinute} calls/min`,
+    concurrentRuns === null ? null : `${concurrentRuns} at a time`,
+    gpuSecondsPerDay === null ? null : `${gpuSecondsPerDay} GPU s/day`,
+  ].filter((limit) => limit !== null);
+  return limits.length === 0 ? "none" : limits.join(", ");
+}
