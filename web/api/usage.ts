@@ -13,7 +13,7 @@ export const DEFAULT_DAYS = 30 satisfies UsageDays;
 export const USAGE_TABLES = ["app", "token", "tag"] as const;
 export type UsageTable = (typeof USAGE_TABLES)[number];
 
-export type UsageSearch = { readonly days?: UsageDays; readonly by?: UsageTable };
+type UsageSearch = { readonly days?: UsageDays; readonly by?: UsageTable };
 
 /** What an address asks for; defaults need not be named. */
 export function readUsageSearch({ days, by }: Record<string, unknown>): UsageSearch {

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { MAX_QUOTAS, type QuotaName, type Quotas } from "../../model/usage.ts";
-import { count } from "./task.ts";
+import { count, type Numbers } from "./task.ts";
 
 /** The options of a command that sets quotas. */
 const QUOTA_OPTIONS = {
@@ -9,16 +9,14 @@ const QUOTA_OPTIONS = {
   gpuSecondsPerDay: ["--max-gpu-seconds <count>", "how many GPU seconds a day, in UTC, or none"],
 } as const satisfies Record<QuotaName, readonly [string, string]>;
 
-/** What these options say; null for none. */
-export type QuotaFlags = {
-  readonly [Name in "maxCallsPerMinute" | "maxConcurrentRuns" | "maxGpuSeconds"]?: number | null;
-};
+/** What these options say; 0 for none, because the parser takes null for a mistake. */
+export type QuotaFlags = Numbers<"maxCallsPerMinute" | "maxConcurrentRuns" | "maxGpuSeconds">;
 
 /** Adds the options that set quotas. */
 export function limiting(command: Command): Command {
   for (const [name, [flags, description]] of Object.entries(QUOTA_OPTIONS)) {
     const read = count(flags.slice(0, flags.indexOf(" ")), 1, MAX_QUOTAS[name as QuotaName]);
-    command.option(flags, description, (text: string) => (text === "none" ? null : read(text)));
+    command.option(flags, description, (text: string) => (text === "none" ? 0 : read(text)));
   }
   return command;
 }
@@ -28,11 +26,12 @@ export function quotasWith(flags: QuotaFlags, before: Quotas | null): Quotas | u
   const { maxCallsPerMinute, maxConcurrentRuns, maxGpuSeconds } = flags;
   const given = [maxCallsPerMinute, maxConcurrentRuns, maxGpuSeconds];
   if (given.every((limit) => limit === undefined)) return undefined;
-  const { callsPerMinute = null, concurrentRuns = null, gpuSecondsPerDay = null } = before ?? {};
+  const changed = (limit: number | undefined, name: QuotaName): number | null =>
+    limit === undefined ? (before?.[name] ?? null) : limit || null;
   return {
-    callsPerMinute: maxCallsPerMinute === undefined ? callsPerMinute : maxCallsPerMinute,
-    concurrentRuns: maxConcurrentRuns === undefined ? concurrentRuns : maxConcurrentRuns,
-    gpuSecondsPerDay: maxGpuSeconds === undefined ? gpuSecondsPerDay : maxGpuSeconds,
+    callsPerMinute: changed(maxCallsPerMinute, "callsPerMinute"),
+    concurrentRuns: changed(maxConcurrentRuns, "concurrentRuns"),
+    gpuSecondsPerDay: changed(maxGpuSeconds, "gpuSecondsPerDay"),
   };
 }
 

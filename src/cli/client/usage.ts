@@ -36,14 +36,14 @@ async function showUsage({ api, flags, out }: Task<UsageFlags>): Promise<void> {
   const appId = app === undefined ? undefined : `${await api.project()}-${await api.appName(app)}`;
   const query = { from, to, groupBy: by.join(","), app_id: appId, token, tag };
   const path = await api.path("usage");
-  const about = app === undefined ? {} : { about: { app } };
+  const about = { app };
   if (!flags.csv) {
-    const found = await api.get(PROJECT_USAGE, path, { query, ...about });
+    const found = await api.get(PROJECT_USAGE, path, { query, about });
     return out.show(found, () => describe(found));
   }
   const answer = await api.open("GET", path, { query, headers: { accept: "text/csv" } });
   const text = await textOf(answer);
-  if (answer.status >= 400) throw explain(answer.status, text, api.site, about.about);
+  if (answer.status >= 400) throw explain(answer.status, text, api.site, about);
   process.stdout.write(text);
 }
 
@@ -52,33 +52,68 @@ function describe({ items, groupBy, from, to }: ProjectUsage): string {
   return tableOf(items, columnsOf(groupBy, items));
 }
 
-function columnsOf(by: readonly UsageGroup[], items: readonly UsageRecord[]): Columns<UsageRecord> {
-  const has = (value: (used: UsageRecord) => number | undefined): boolean =>
-    items.some((used) => value(used));
-  return {
-    ...(by.includes("day") && { DAY: ({ day = "" }) => day }),
-    ...(by.includes("app") && { APP: ({ appId = "" }) => appId }),
-    ...(by.includes("token") && { TOKEN: ({ accountId }) => accountId ?? "none" }),
-    ...(by.includes("tag") && { TAG: ({ tag = "" }) => printableName(tag) }),
-    CALLS: ({ calls }) => String(calls),
-    FAILED: ({ failed }) => String(failed),
-    RAN: ({ runSeconds }) => spanText(runSeconds),
-    ...(has(({ gpuSeconds }) => gpuSeconds) && { GPU: ({ gpuSeconds }) => spanText(gpuSeconds) }),
-    IN: ({ requestBytes }) => bytes(requestBytes),
-    OUT: ({ responseBytes }) => bytes(responseBytes),
-    ...(has(({ inputTokens, outputTokens }) => inputTokens + outputTokens) && {
-      "TOKENS IN": ({ inputTokens }) => String(inputTokens),
-      "TOKENS OUT": ({ outputTokens }) => String(outputTokens),
-    }),
-    ...(has(({ replicas }) => replicas?.seconds) && {
-      REPLICAS: ({ replicas }) => spanText(replicas?.seconds ?? 0),
-      CPU: ({ replicas }) => spanText(replicas?.cpuSeconds ?? 0),
-      GB·H: ({ replicas }) => ((replicas?.gbSeconds ?? 0) / 3600).toFixed(2),
-    }),
-    ...(has(({ replicas }) => replicas?.gpuSeconds) && {
-      "GPU HELD": ({ replicas }) => spanText(replicas?.gpuSeconds ?? 0),
-    }),
-  };
+type Column = {
+  readonly heading: string;
+  readonly cell: (used: UsageRecord) => string;
+  /** What usage has to be added up by; absent: anything. */
+  readonly by?: UsageGroup;
+  /** Left out if it is 0 in every row; absent: always shown. */
+  readonly amount?: (used: UsageRecord) => number;
+};
+
+const COLUMNS: readonly Column[] = [
+  { heading: "DAY", by: "day", cell: ({ day = "" }) => day },
+  { heading: "APP", by: "app", cell: ({ appId = "" }) => appId },
+  { heading: "TOKEN", by: "token", cell: ({ accountId }) => accountId ?? "none" },
+  { heading: "TAG", by: "tag", cell: ({ tag = "" }) => printableName(tag) },
+  { heading: "CALLS", cell: ({ calls }) => String(calls) },
+  { heading: "FAILED", cell: ({ failed }) => String(failed) },
+  { heading: "RAN", cell: ({ runSeconds }) => spanText(runSeconds) },
+  {
+    heading: "GPU",
+    cell: ({ gpuSeconds }) => spanText(gpuSeconds),
+    amount: ({ gpuSeconds }) => gpuSeconds,
+  },
+  { heading: "IN", cell: ({ requestBytes }) => bytes(requestBytes) },
+  { heading: "OUT", cell: ({ responseBytes }) => bytes(responseBytes) },
+  {
+    heading: "TOKENS IN",
+    cell: ({ inputTokens }) => String(inputTokens),
+    amount: ({ inputTokens }) => inputTokens,
+  },
+  {
+    heading: "TOKENS OUT",
+    cell: ({ outputTokens }) => String(outputTokens),
+    amount: ({ outputTokens }) => outputTokens,
+  },
+  {
+    heading: "REPLICAS",
+    cell: ({ replicas }) => spanText(replicas?.seconds ?? 0),
+    amount: ({ replicas }) => replicas?.seconds ?? 0,
+  },
+  {
+    heading: "CPU",
+    cell: ({ replicas }) => spanText(replicas?.cpuSeconds ?? 0),
+    amount: ({ replicas }) => replicas?.cpuSeconds ?? 0,
+  },
+  {
+    heading: "GB·H",
+    cell: ({ replicas }) => ((replicas?.gbSeconds ?? 0) / 3600).toFixed(2),
+    amount: ({ replicas }) => replicas?.gbSeconds ?? 0,
+  },
+  {
+    heading: "GPU HELD",
+    cell: ({ replicas }) => spanText(replicas?.gpuSeconds ?? 0),
+    amount: ({ replicas }) => replicas?.gpuSeconds ?? 0,
+  },
+];
+
+function columnsOf(groupBy: readonly UsageGroup[], items: readonly UsageRecord[]): Columns<UsageRecord> {
+  const shown = COLUMNS.filter(({ by, amount }) => {
+    if (by !== undefined) return groupBy.includes(by);
+    return amount === undefined || items.some((used) => amount(used) > 0);
+  });
+  return Object.fromEntries(shown.map(({ heading, cell }) => [heading, cell]));
 }
 
 function spanText(seconds: number): string {

@@ -6,7 +6,7 @@ import { USAGE_GROUPS } from "../../model/usage.ts";
 import { PROJECT_USAGE, type ProjectUsage, type UsageRecord } from "../../shapes/usage.ts";
 import type { CallUsage, ReplicaUsage, UsageQuery } from "../../store/usage/daily-usage.ts";
 import { DAY_MS, dayOf } from "../../store/usage/roll-up.ts";
-import { badField, findApp } from "../api/inputs.ts";
+import { badField, nameIn } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -49,15 +49,19 @@ export function usageOperations({ store, clock }: Pick<ManagementParts, "store" 
       response: PROJECT_USAGE,
       alsoGives: "text/csv",
       errors: ["app_not_found"],
-      handle: async ({ params, projectId, query, reply }) => {
-        const app =
-          query.app_id === undefined ? null : await findApp(store, { ...params, app_id: query.app_id });
+      handle: async ({ projectId, query, reply }) => {
+        const name = query.app_id === undefined ? null : nameIn(projectId, query.app_id);
+        if (query.app_id !== undefined && name === null) throw new AppError("app_not_found");
         const asked = { ...daysOf(query, clock.now()), ...callsOf(query) };
-        const all = { projectId, apps: app ? [app.name] : [], limit: MAX_ROWS + 1, ...asked };
+        const all = { projectId, apps: name === null ? [] : [name], limit: MAX_ROWS + 1, ...asked };
         const ofReplicas = hasReplicas(all) ? store.dailyUsage.ofReplicas(all) : [];
         const [calls, replicas] = await Promise.all([store.dailyUsage.ofCalls(all), ofReplicas]);
         const items = joined(projectId, all, calls, replicas);
         if (items.length > MAX_ROWS) throw tooMany();
+        // It may have been deleted since it was called.
+        const isUnknown =
+          name !== null && items.length === 0 && !(await store.apps.find({ projectId, name }));
+        if (isUnknown) throw new AppError("app_not_found");
         const usage: ProjectUsage = {
           from: dateOf(all.fromDay),
           to: dateOf(all.toDay - 1),
@@ -216,7 +220,7 @@ const REPLICA_COLUMNS: Columns = {
 };
 
 function columnsOf({ groupBy, items }: ProjectUsage): Columns {
-  const groups: Columns = Object.assign({}, ...groupBy.map((group) => GROUP_COLUMNS[group]));
+  const groups = Object.fromEntries(groupBy.flatMap((group) => Object.entries(GROUP_COLUMNS[group])));
   const hasOwn = items.some(({ replicas }) => replicas !== undefined);
   return { ...groups, ...SUM_COLUMNS, ...(hasOwn && REPLICA_COLUMNS) };
 }

@@ -15,7 +15,7 @@ export class ProjectQuotas {
     await this.#read(null);
   }
 
-  /** Whether no project has any: then nobody pays for a look. */
+  /** Whether no project has any: then a call does not look for its own. */
   get isEmpty(): boolean {
     return this.#byProject.size === 0;
   }
