@@ -7,6 +7,8 @@ export const USAGE = {
     "usage.once": "A run is counted once, however often its end is written.",
     "usage.async":
       "Attempts after which a run was tried again are counted, and runs that ended in the queue.",
+    "usage.kills": "That holds through kills of the service.",
+    "usage.nodes": "That holds with several nodes that write at the same time.",
     "usage.tags": "The tags that an app may have on one day are bounded.",
     "usage.kept": "Usage is kept for 400 days, longer than the records of runs.",
   }),

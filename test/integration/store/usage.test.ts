@@ -2,13 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Run } from "../../../src/model/run.ts";
 import type { Terms } from "../../../src/model/terms.ts";
 import { packEnded } from "../../../src/store/runs/ended-runs.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
 import type { UsageGroup } from "../../../src/model/usage.ts";
 import type { UsageQuery } from "../../../src/store/usage/daily-usage.ts";
 import { DAY_MS, dayOf, MAX_TAGS_PER_DAY, OTHER_TAGS } from "../../../src/store/usage/roll-up.ts";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { DATABASE_KINDS, type TestDatabase, testDatabases } from "../../support/databases.ts";
 import { openOneThreadStore } from "../../support/one-thread-store.ts";
 import { queuedRun, sampleEnd, samplePayload, sampleRun } from "../../support/sample-run.ts";
+import { expectUsageOfRuns } from "../../support/usage-of-runs.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
@@ -28,11 +29,15 @@ const tagged = (...tags: string[]): Terms => ({
   endBy: null,
 });
 
+const NO_CONTENT = { result: null, part: null, delivery: null };
+
 describe.each(DATABASE_KINDS)("usage on %s", (kind) => {
+  let database: TestDatabase;
   let store: Store;
   let lastApp = 0;
   beforeAll(async () => {
-    store = await openOneThreadStore(await databases.fresh(kind));
+    database = await databases.fresh(kind);
+    store = await openOneThreadStore(database);
     await store.projects.insert({ id: PROJECT, name: "test", createdAt: NOON });
   });
   afterAll(async () => {
@@ -54,53 +59,8 @@ describe.each(DATABASE_KINDS)("usage on %s", (kind) => {
       ...query,
     });
 
-  /** What the stored records of an app add up to, by day and account. */
-  async function sumOfRuns(appNumber: number) {
-    const runs = await store.runs.list({ appNumber, limit: 10_000 });
-    const sums = new Map<string, Record<string, number>>();
-    const add = (day: number, accountId: string, values: Readonly<Record<string, number>>): void => {
-      const key = `${day} ${accountId}`;
-      const sum = sums.get(key) ?? {};
-      for (const [name, value] of Object.entries(values)) sum[name] = (sum[name] ?? 0) + value;
-      sums.set(key, sum);
-    };
-    const us = (ms: number | null): number => Math.floor((ms ?? 0) * 1000 + 0.5);
-    for (const run of runs) {
-      const accountId = run.accountId ?? "";
-      for (const attempt of await store.claims.attempts(run))
-        add(dayOf(attempt.endedAt), accountId, {
-          retried: 1,
-          runUs: us(attempt.runMs),
-          gpuUs: us(attempt.gpuMs),
-        });
-      if (run.state === "queued" || run.state === "running") continue;
-      add(dayOf(run.completedAt ?? run.updatedAt), accountId, {
-        succeeded: Number(run.state === "success"),
-        failed: Number(run.state === "failure"),
-        cancelled: Number(run.state === "cancelled"),
-        runUs: us(run.runMs),
-        gpuUs: us(run.gpuMs),
-        requestBytes: run.requestBytes ?? 0,
-        responseBytes: run.responseBytes ?? 0,
-        inputTokens: run.inputTokens ?? 0,
-        outputTokens: run.outputTokens ?? 0,
-      });
-    }
-    return sums;
-  }
-
-  async function expectEqual(app: { number: number; name: string }): Promise<void> {
-    const found = await read(app.name, ["day", "token"]);
-    const usage = new Map(
-      found.map(({ day, accountId, runMs, gpuMs, app: _app, tag: _tag, ...sums }) => [
-        `${day} ${accountId}`,
-        { ...sums, runUs: Math.round(runMs * 1000), gpuUs: Math.round(gpuMs * 1000) },
-      ]),
-    );
-    const expected = await sumOfRuns(app.number);
-    expect([...usage.keys()].toSorted()).toEqual([...expected.keys()].toSorted());
-    for (const [key, sums] of expected) expect(usage.get(key)).toMatchObject(sums);
-  }
+  const expectEqual = async ({ number, name }: { number: number; name: string }): Promise<void> =>
+    await expectUsageOfRuns(store, { projectId: PROJECT, appNumber: number, appName: name });
 
   const ended = (appNumber: number, i: number, fields: Partial<Run> = {}): Run => {
     const completedAt = MIDNIGHT - 500 + i * 10;
@@ -218,6 +178,41 @@ describe.each(DATABASE_KINDS)("usage on %s", (kind) => {
       ]);
     },
   );
+
+  verifies("usage.nodes", "what several nodes write at once of the same days is all counted", async () => {
+    // On Postgres each on connections of its own; SQLite has one writer.
+    const others = kind === "postgres" ? [await openStore(database), await openStore(database)] : [];
+    const nodes = [store, ...others];
+    const app = await newApp();
+    await Promise.all(
+      nodes.map(async (node, at) => {
+        const owner = `node ${at}`;
+        const runs = Array.from({ length: 90 }, (_, i) => ended(app.number, i));
+        const light = Array.from({ length: 90 }, (_, i) => ended(app.number, 90 - i));
+        for (let i = 0; i < 90; i += 30) {
+          const some = runs.slice(i, i + 30);
+          const begun = some.map((run) => ({
+            ...run,
+            state: "running" as const,
+            completedAt: null,
+            isAsync: true,
+          }));
+          await node.runs.accept(begun.map((run) => ({ run, payload: samplePayload(), owner })));
+          const ends = some.map((run) => ({ ...NO_CONTENT, run, owner, fence: 1 }));
+          const batch = packEnded(light.slice(i, i + 30).map((run) => sampleEnd(run)));
+          await Promise.all([
+            node.claims.finish(ends.slice(0, 15)),
+            node.runs.insertFinished([batch]),
+            node.claims.finish(ends.slice(15)),
+          ]);
+        }
+      }),
+    );
+    await expectEqual(app);
+    const [total] = await read(app.name, []);
+    expect(total!.succeeded + total!.failed + total!.cancelled).toBe(180 * nodes.length);
+    for (const other of others) await other.close();
+  });
 
   test("a run that could not be accepted is counted as it is recorded", async () => {
     const app = await newApp();
