@@ -6,6 +6,7 @@ import type { SpanAttributes } from "./span-queue.ts";
 
 /** A larger answer is not parsed: that would hold up other calls. */
 const MAX_BYTES = 64 * 1024;
+const MAX_TOKENS = 1_000_000_000;
 const MAX_TEXT_CHARS = 256;
 const MAX_REASONS = 16;
 /** What an answer is called that belongs to an operation. */
@@ -37,7 +38,12 @@ export function tokensOf({ contentType, body }: RunResponse, chunk: Buffer | nul
   const isText = contentType?.includes("json") || contentType?.includes("event-stream");
   const said = chunk ?? (isText && body.length >= LEAST_BYTES ? body : null);
   const usage = said && usageIn(said)?.usage;
-  return usage ? { input: inputOf(usage) ?? null, output: outputOf(usage) ?? null } : null;
+  return usage ? { input: addable(inputOf(usage)), output: addable(outputOf(usage)) } : null;
+}
+
+/** An app may say anything: the sums of a day must stay numbers that the database can hold. */
+function addable(tokens: number | undefined): number | null {
+  return tokens === undefined || tokens > MAX_TOKENS ? null : tokens;
 }
 
 type ModelTokens = { readonly input: number | null; readonly output: number | null };
