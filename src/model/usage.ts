@@ -29,3 +29,14 @@ export function packQuotas(quotas: Quotas | null): string | null {
 export function readQuotas(stored: string | null): Quotas | null {
   return stored === null ? null : (JSON.parse(stored) as Quotas);
 }
+
+/** Quotas as a line of text. */
+export function quotaText(quotas: Quotas | null): string {
+  const { callsPerMinute = null, concurrentRuns = null, gpuSecondsPerDay = null } = quotas ?? {};
+  const limits = [
+    callsPerMinute === null ? null : `${callsPerMinute} calls/min`,
+    concurrentRuns === null ? null : `${concurrentRuns} at a time`,
+    gpuSecondsPerDay === null ? null : `${gpuSecondsPerDay} GPU s/day`,
+  ].filter((limit) => limit !== null);
+  return limits.length === 0 ? "none" : limits.join(", ");
+}

@@ -34,14 +34,3 @@ export function quotasWith(flags: QuotaFlags, before: Quotas | null): Quotas | u
     gpuSecondsPerDay: changed(maxGpuSeconds, "gpuSecondsPerDay"),
   };
 }
-
-/** Quotas as a line of text. */
-export function quotaText(quotas: Quotas | null): string {
-  const { callsPerMinute = null, concurrentRuns = null, gpuSecondsPerDay = null } = quotas ?? {};
-  const limits = [
-    callsPerMinute === null ? null : `${callsPerMinute} calls/min`,
-    concurrentRuns === null ? null : `${concurrentRuns} at a time`,
-    gpuSecondsPerDay === null ? null : `${gpuSecondsPerDay} GPU s/day`,
-  ].filter((limit) => limit !== null);
-  return limits.length === 0 ? "none" : limits.join(", ");
-}

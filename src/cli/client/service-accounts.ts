@@ -2,12 +2,13 @@ import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
 import { MAX_WEIGHT } from "../../model/fairness.ts";
+import { quotaText } from "../../model/usage.ts";
 import { usage } from "../failure.ts";
 import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
-import { limiting, type QuotaFlags, quotasWith, quotaText } from "./quotas.ts";
+import { limiting, type QuotaFlags, quotasWith } from "./quotas.ts";
 import { asking, count, seconds, theOne, YES_OPTION } from "./task.ts";
 import type { Numbers, RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 

