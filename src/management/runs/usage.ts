@@ -88,14 +88,10 @@ function daysOf({ from, to }: Query, nowMs: number): Pick<UsageQuery, "fromDay" 
   return { fromDay, toDay };
 }
 
-function callsOf({
-  groupBy: groups,
-  token,
-  tag = null,
-}: Query): Pick<UsageQuery, "groups" | "accountId" | "tag"> {
-  if ((groups.includes("token") || token !== undefined) && (groups.includes("tag") || tag !== null))
+function callsOf({ groupBy: groups, token, tag }: Query): Pick<UsageQuery, "groups" | "accountId" | "tag"> {
+  if ((groups.includes("token") || token !== undefined) && (groups.includes("tag") || tag !== undefined))
     throw badField("groupBy", "takes either tokens or tags: what a tag's runs used is not known by token");
-  return { groups, accountId: token === "none" ? "" : (token ?? null), tag };
+  return { groups, accountId: token === "none" ? "" : (token ?? null), tag: tag ?? null };
 }
 
 /** Replicas serve all tokens and tags. */
