@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/versions/open-version.ts";
 import { appWork, followSecrets, whyAbsent } from "./apps/node-work.ts";
+import { ReplicaMeter } from "./apps/replica-meter.ts";
 import { startApps, startDeploys } from "./apps/start-apps.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
@@ -53,7 +54,6 @@ import { type JoinedNodes, joinNodes } from "./nodes/join-nodes.ts";
 import { Ownership } from "./nodes/ownership.ts";
 import { startSeatHome } from "./nodes/seat-home.ts";
 import { followSigningSecrets } from "./runs/webhooks/signing-secrets.ts";
-import { ReplicaMeter } from "./apps/replica-meter.ts";
 import { startRuns } from "./runs/start-runs.ts";
 import { startTracer } from "./runs/traces/tracer.ts";
 import type { AppHolder } from "./store/nodes/app-owners.ts";

@@ -41,6 +41,8 @@ export class ReplicaMeter {
   readonly #timer: Timer;
   #looks = 0;
   #working: Promise<void> | null = null;
+  #writing: Promise<void> = Promise.resolve();
+  #isStopped = false;
 
   constructor(parts: MeterParts) {
     this.#parts = parts;
@@ -50,16 +52,20 @@ export class ReplicaMeter {
     });
   }
 
+  /** Does not wait for replicas that do not answer. */
   async stop(): Promise<void> {
     this.#timer.cancel();
-    await this.#working;
+    this.#isStopped = true;
+    await this.#writing;
     await this.#write();
   }
 
   async #work(): Promise<void> {
     await this.look();
     this.#looks += 1;
-    if (this.#looks % LOOKS_PER_WRITE === 0) await this.#write();
+    if (this.#isStopped || this.#looks % LOOKS_PER_WRITE > 0) return;
+    this.#writing = this.#write();
+    await this.#writing;
   }
 
   /** Adds what all replicas have used since the look before. */
@@ -79,6 +85,7 @@ export class ReplicaMeter {
     const { clock, gpusOf } = this.#parts;
     const last = this.#readings.get(replica);
     const usage = await replica.usage().catch(() => null);
+    if (this.#isStopped) return;
     const at = clock.monotonic();
     const { cpuMs = last?.cpuMs ?? 0, residentBytes: bytes = last?.bytes ?? 0 } = usage ?? {};
     this.#readings.set(replica, { at, cpuMs, bytes });

@@ -1,10 +1,10 @@
-import { PROJECT, PROJECT_DETAILS, PROJECTS } from "../../shapes/people.ts";
 import { quotaText } from "../../model/usage.ts";
+import { PROJECT, PROJECT_DETAILS, PROJECTS } from "../../shapes/people.ts";
+import type { Infer } from "../../shapes/shape.ts";
 import { usage } from "../failure.ts";
 import { type Definitions } from "../options.ts";
 import { fields, printableName } from "../output.ts";
 import { limiting, type QuotaFlags, quotasWith } from "./quotas.ts";
-import type { Infer } from "../../shapes/shape.ts";
 import { changeProfile } from "./site.ts";
 import { asking, asks, type RemoteFlags, type Task, type Texts, theOne } from "./task.ts";
 

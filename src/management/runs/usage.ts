@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { csvOf } from "../../kit/csv.ts";
 import { AppError } from "../../model/errors.ts";
 import { appId } from "../../model/names.ts";
 import { USAGE_GROUPS } from "../../model/usage.ts";
@@ -219,4 +218,24 @@ function columnsOf({ groupBy, items }: ProjectUsage): Columns {
   const groups = Object.fromEntries(groupBy.flatMap((group) => Object.entries(GROUP_COLUMNS[group])));
   const hasOwn = items.some(({ replicas }) => replicas !== undefined);
   return { ...groups, ...SUM_COLUMNS, ...(hasOwn && REPLICA_COLUMNS) };
+}
+
+type Cell = string | number | null;
+
+/** A spreadsheet would execute a text that begins like this. */
+const FORMULA = /^[=+\-@\t\r\n]/;
+const SPECIAL = /[",\r\n]/;
+
+/** A table as CSV by RFC 4180, with its heading. Texts that look like formulas get an apostrophe in front. */
+function csvOf<Row>(rows: readonly Row[], columns: Readonly<Record<string, (row: Row) => Cell>>): string {
+  const getters = Object.values(columns);
+  const lines = rows.map((row) => getters.map((get) => cellText(get(row))).join(","));
+  return [Object.keys(columns).join(","), ...lines].map((line) => `${line}\r\n`).join("");
+}
+
+function cellText(cell: Cell): string {
+  if (cell === null) return "";
+  if (typeof cell === "number") return String(cell);
+  const text = FORMULA.test(cell) ? `'${cell}` : cell;
+  return SPECIAL.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
