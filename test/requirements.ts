@@ -38,6 +38,7 @@ import { STORAGE } from "./requirements/storage.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
 import { TRACES } from "./requirements/traces.ts";
+import { USAGE } from "./requirements/usage.ts";
 import { WALLS } from "./requirements/walls.ts";
 import { WIRE } from "./requirements/wire.ts";
 
@@ -84,6 +85,7 @@ export const TABLES = [
   GPU_MACHINE,
   TRACES,
   MOVING,
+  USAGE,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -130,6 +132,7 @@ export const REQUIREMENTS = {
   ...GPU_MACHINE,
   ...TRACES,
   ...MOVING,
+  ...USAGE,
 };
 
 /** The id of a promise that exists. */

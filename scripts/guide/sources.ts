@@ -56,6 +56,7 @@ const SIDEBAR: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "docs/logs.md": "Logs",
     "docs/metrics.md": "Metrics",
     "docs/telemetry.md": "Traces and OpenTelemetry",
+    "docs/usage.md": "Usage and quotas",
     "docs/scale.md": "Large installations",
   },
   "CI/CD": { "docs/ci.md": "CI/CD" },

@@ -73,6 +73,11 @@ export const RUN = z.object({
   /** Only for a run that left in a batch: how many calls left together, and why then. */
   batchSize: z.optional(z.int()),
   batchReason: z.optional(z.enum(BATCH_REASONS)),
+  /** Only for a run on a replica with GPUs: its time inside the function, times the GPUs. */
+  gpuTimeMs: z.optional(z.number()),
+  /** Only for a run whose answer says what a model did. */
+  inputTokens: z.optional(z.int()),
+  outputTokens: z.optional(z.int()),
   /** Only for a run that waits for its time: when it may begin. */
   dueAt: z.optional(TIMESTAMP),
   /** Only what its caller asked of the queue: seconds of head start, labels, attempts, and until when it must begin and end. */
@@ -174,6 +179,9 @@ export function runRecord(
     responseBytes: run.responseBytes,
     ...(run.batchSize !== null && { batchSize: run.batchSize }),
     ...(run.batchReason !== null && { batchReason: run.batchReason }),
+    ...(run.gpuMs !== null && { gpuTimeMs: run.gpuMs }),
+    ...(run.inputTokens !== null && { inputTokens: run.inputTokens }),
+    ...(run.outputTokens !== null && { outputTokens: run.outputTokens }),
     ...(run.dueAt !== null && { dueAt: timestamp(run.dueAt) }),
     ...(run.terms && askedOf(run.terms)),
     ...(schedule && { schedule: { name: schedule.name, time: timestamp(schedule.at) } }),

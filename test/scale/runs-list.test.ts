@@ -80,6 +80,7 @@ describe.each(DATABASE_KINDS)(`the runs list with ${RUNS} records on %s`, (kind)
       projectId: PROJECT,
       role: "admin",
       limits: null,
+      quotas: null,
       caller: { accountId: "a", user: null },
       fairness: { key: "a", weight: 1 },
       expiresAt: Number.MAX_VALUE,

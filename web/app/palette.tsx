@@ -19,6 +19,7 @@ const PAGES = [
   ["Overview", "/projects/$projectId"],
   ["Apps", "/projects/$projectId/apps"],
   ["Runs", "/projects/$projectId/runs"],
+  ["Usage", "/projects/$projectId/usage"],
   ["API keys", "/projects/$projectId/keys"],
   ["Webhooks", "/projects/$projectId/webhooks"],
   ["Files", "/projects/$projectId/files"],

@@ -5,6 +5,7 @@ import { readLogSearch } from "../api/logs.ts";
 import { readPlaygroundSearch } from "../api/playground-search.ts";
 import { readRunSearch, readTranscriptView } from "../api/run-search.ts";
 import { wayBack } from "../api/way-back.ts";
+import { readUsageSearch } from "../api/usage.ts";
 import { readDeliverySearch } from "../api/webhooks.ts";
 import { Broken } from "./broken.tsx";
 import { Gate } from "./gate.tsx";
@@ -206,6 +207,12 @@ const audit = createRoute({
   validateSearch: readAuditSearch,
   component: lazyRouteComponent(() => import("../pages/audit.tsx"), "Audit"),
 });
+const usage = createRoute({
+  getParentRoute: () => project,
+  path: "usage",
+  validateSearch: readUsageSearch,
+  component: lazyRouteComponent(() => import("../pages/usage.tsx"), "Usage"),
+});
 const nodes = createRoute({
   getParentRoute: () => project,
   path: "nodes",
@@ -260,6 +267,7 @@ const tree = root.addChildren([
       delivery,
       files,
       audit,
+      usage,
       nodes,
       hardware,
       settings,

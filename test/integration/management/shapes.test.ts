@@ -18,7 +18,7 @@ const LIMITS = "apps functions origins callsPerMinute";
 /** The members of each 200, in the contract's own words and order. */
 const SHAPES: Record<string, string> = {
   createServiceAccount: `id name description role projectId createdAt expiresAt ${LIMITS} token`,
-  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} weight lastUsedAt revokedAt`,
+  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} weight quotas lastUsedAt revokedAt`,
   listProjects: "[] id name",
   createProject: "id name",
   listApps: "[] id status createdAt updatedAt",
@@ -46,7 +46,7 @@ const RUN =
   "id projectId modelId buildId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
-  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts " +
+  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason gpuTimeMs inputTokens outputTokens dueAt priority tags maxAttempts " +
   "concurrencyKey fairnessKey startBy endBy " +
   "attempts position expectedStartAt schedule progress checkpoint traceId accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
@@ -147,6 +147,9 @@ verifies(
     expect((await site.call("listProjects")).json).toEqual([{ id: site.projectId, name: "default" }]);
     const made = await site.call("createProject", {}, { as: "owner", body: { name: "second" } });
     expect((await site.call("listProjects", {}, { as: "owner" })).json).toContainEqual(made.json);
+    await site.call("updateProject", {}, { body: { quotas: { concurrentRuns: 1_000 } } });
+    expect((await site.call("getProject")).json).toMatchObject({ quotas: { concurrentRuns: 1_000 } });
+    await site.call("updateProject", {}, { body: { quotas: null } });
     await site.call("listMembers");
     const email = "eve@example.com";
     const revoked = await site.call("createInvitation", {}, { body: { email } });
@@ -225,6 +228,9 @@ verifies(
       total: { runs: 1, success: 1, errorRate: 0 },
       isPartial: false,
     });
+    expect((await site.call("getUsage", { groupBy: "app,day" })).json.items).toMatchObject([
+      { appId: app_id, calls: 1, succeeded: 1, requestBytes: 14, replicas: {} },
+    ]);
     expect((await site.call("getTraffic")).json.items).toMatchObject([{ appId: app_id, version: 1 }]);
 
     const begun = await site.call("beginDeploy", {}, { body: { name: "deployed" } });

@@ -1,7 +1,7 @@
 import { useQueryClient, useQuery } from "@tanstack/react-query";
 import { useEffect, useReducer } from "react";
 import type { ReactNode } from "react";
-import { newestRunsQuery, readRuns } from "../../api/runs.ts";
+import { isOfServer, newestRunsQuery, readRuns } from "../../api/runs.ts";
 import type { Run } from "../../api/runs.ts";
 import type { RunSearch } from "../../api/run-search.ts";
 import { Button } from "../../parts/button.tsx";
@@ -64,7 +64,7 @@ export function RunTable({
     window.scrollTo({ top: 0 });
     void queries.invalidateQueries({ queryKey: newest.queryKey });
   };
-  const hasBytes = rows.some(({ requestBytes }) => requestBytes !== null);
+  const hasBytes = rows.some(isOfServer);
   const columns = COLUMNS.filter(
     ({ title }) => !(isOfApp && title === "App") && (hasBytes || title !== "In / out"),
   );
