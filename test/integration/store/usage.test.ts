@@ -163,9 +163,9 @@ describe.each(DATABASE_KINDS)("usage on %s", (kind) => {
         completedAt: MIDNIGHT,
         updatedAt: MIDNIGHT,
       };
-      const end = { appNumber: app.number, id: dropped.id, run: cancelled, result: null };
-      expect(await store.claims.endQueued(end)).toBe(true);
-      expect(await store.claims.endQueued(end)).toBe(false);
+      const end = { run: cancelled, result: null };
+      expect(await store.claims.endQueued([end])).toEqual([0]);
+      expect(await store.claims.endQueued([end])).toEqual([]);
       await expectEqual(app);
       const byTag = await read(app.name, ["tag"]);
       expect(byTag).toMatchObject([
