@@ -18,8 +18,9 @@ type BatchApp = {
   readonly sweptTo: Uint8Array | null;
 };
 
-/** Runs of an app that are looked through at a time for those that are no batch's: about 20 ms. */
-const LOOKED_AT = 10_000;
+/** Runs of an app that are looked through for those that are no batch's: of each page, and at a time, about 20 ms. */
+const PAGE = 500;
+const MOST_PAGES = 10;
 
 /**
  * The oldest runs over all apps of which there is something to remove, which have ended, have no open delivery, and are
@@ -112,25 +113,49 @@ async function withLaterRuns(
   keep: Kept,
   limit: number,
 ): Promise<StoredKey[]> {
+  const { db } = session;
+  const free: StoredKey[] = [];
+  let next: Uint8Array | null = sweptTo ?? floor;
+  for (let pages = 0; next && pages < MOST_PAGES && free.length < limit; pages++) {
+    const rows: PageRow[] = await pageOfLater(session, { appNumber, from: next, isAfter: pages > 0, keep });
+    free.push(...rows.flatMap(({ id, isFree }) => (isFree === 1 ? { appNumber, id } : [])));
+    next = rows.length < PAGE ? null : rows.at(-1)!.id;
+  }
+  const merged = [...oldest, ...free].toSorted(byAge).slice(0, limit);
+  const taken = new Set(merged);
+  const left = free.find((key) => !taken.has(key));
+  await db
+    .updateTable("lineBatches")
+    .set({ sweptTo: left?.id ?? next })
+    .where(all({ number }))
+    .execute();
+  return merged;
+}
+
+type PageRow = { readonly id: Uint8Array; readonly isFree: number };
+type PageQuery = {
+  readonly appNumber: number;
+  readonly from: Uint8Array;
+  /** Without the first one. */
+  readonly isAfter: boolean;
+  readonly keep: Kept;
+};
+
+async function pageOfLater(session: Session, query: PageQuery): Promise<PageRow[]> {
   const { sql, db } = session;
-  const from = sweptTo ?? floor;
+  const { appNumber, from, isAfter, keep } = query;
+  const isIn = isAfter ? sql`r.id > ${from}` : sql`r.id >= ${from}`;
   const isStored =
     keep === "nothing"
       ? sql`1 = 1`
       : sql`(exists (select 1 from payloads as p where p.app_number = r.app_number and p.id = r.id)
           or exists (select 1 from transcripts as t where t.app_number = r.app_number and t.id = r.id))`;
-  const { rows } = await sql<{ id: Uint8Array; isFree: number }>`
+  const { rows } = await sql<PageRow>`
     select r.id, case when ${isRemovable(session)} and ${isStored} and not ${isInOpenBatch(session)}
       then 1 else 0 end as is_free
-    from runs as r where r.app_number = ${appNumber} and r.id >= ${from} order by r.id limit ${LOOKED_AT}
+    from runs as r where r.app_number = ${appNumber} and ${isIn} order by r.id limit ${PAGE}
   `.execute(db);
-  const free = rows.flatMap(({ id, isFree }) => (isFree === 1 ? { appNumber, id } : []));
-  const merged = [...oldest, ...free].toSorted(byAge).slice(0, limit);
-  const left = free.find((key) => !merged.includes(key));
-  const next = left?.id ?? (rows.length < LOOKED_AT ? null : rows.at(-1)!.id);
-  if (next !== sweptTo)
-    await db.updateTable("lineBatches").set({ sweptTo: next }).where(all({ number })).execute();
-  return merged;
+  return rows;
 }
 
 function isBelowBatches({ sql }: Session) {

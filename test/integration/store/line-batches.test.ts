@@ -296,7 +296,7 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
       await store.claims.endQueued([{ run: ended, result: null }]);
     }
     const left = async () =>
-      (await store.runs.list({ appNumber, limit: 9 })).map(({ id }) => ids.indexOf(id)).toSorted();
+      (await store.runs.list({ appNumber, limit: 9 })).map(({ id }) => ids.indexOf(id)).toReversed();
     expect(await store.retention.removeOldest({ limit: 1, keep: "nothing" })).toBe(1);
     expect(await left()).toEqual([0, 2, 3, 4, 5]);
     expect(await store.retention.removeOldest({ limit: 9, keep: "nothing" })).toBe(2);

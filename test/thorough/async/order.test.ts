@@ -21,6 +21,8 @@ async function fill({ service, apps }: TestService, app: string, count: number):
   const live = apps.get(app);
   if (!live) throw new Error(`there is no ${app}`);
   const now = Date.now();
+  // Of the same caller as those that wait already: callers take turns.
+  const [waiting] = await service.store.runs.list({ appNumber: live.app.number, limit: 1 });
   for (let n = 0; n < count;) {
     const batch: AcceptedRun[] = [];
     for (; n < count && batch.length < 1000; n++) {
@@ -35,6 +37,7 @@ async function fill({ service, apps }: TestService, app: string, count: number):
         completedAt: null,
         replicaId: null,
         attempt: 1,
+        accountId: waiting?.accountId ?? null,
       });
       const input = Buffer.from(JSON.stringify({ n }));
       const payload = { input, result: null, contentType: null, isBare: false, sealedSecret: null };

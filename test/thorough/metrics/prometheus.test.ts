@@ -75,10 +75,13 @@ describe.skipIf(!hasPrometheus())("a real Prometheus", () => {
 
       type Exemplars = readonly { exemplars: readonly { labels: { trace_id: string } }[] }[];
       const range = `start=${Date.now() / 1000 - 600}&end=${Date.now() / 1000 + 600}`;
-      const found = await prometheus.ask<Exemplars>(
-        `/query_exemplars?query=millrace_response_seconds_bucket&${range}`,
-      );
-      const traces = found.flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels.trace_id));
+      const query = `/query_exemplars?query=millrace_response_seconds_bucket&${range}`;
+      let traces: string[] = [];
+      await until("it has exemplars", async () => {
+        const found = await prometheus.ask<Exemplars>(query);
+        traces = found.flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels.trace_id));
+        return traces.length > 0;
+      });
       expect([...new Set(traces)]).toEqual([TRACE_ID]);
 
       // Nothing more happens: it has taken as many samples as there are.

@@ -82,6 +82,7 @@ describe.each(DATABASE_KINDS)("deliveries on %s", (kind) => {
       runStatus: 200,
       state: "pending",
       attempts: 0,
+      trace: null,
       nextAt: NOW,
       createdAt: NOW,
       updatedAt: NOW,

@@ -128,11 +128,12 @@ verifies("batches.fair", "a batch that goes on slowly delays no other app's", as
   const gate = hold(1);
   feeder.start();
   await turns();
-  expect(fed.map(({ number }) => number).toSorted()).toEqual([2, 3]);
+  const numbers = () => new Set(fed.map(({ number }) => number));
+  expect(numbers()).toEqual(new Set([2, 3]));
   batches.push(batchOf(4, 3, 0));
   feeder.wake();
   await turns();
-  expect(fed.map(({ number }) => number).toSorted()).toEqual([2, 3, 4]);
+  expect(numbers()).toEqual(new Set([2, 3, 4]));
   gate.resolve();
   await turns();
   expect(batches.map((batch) => batch.fed)).toEqual([3, 3, 3, 3]);

@@ -57,12 +57,12 @@ test("other bytes are base64", async () => {
 });
 
 test("a response of any size is told whole, in pieces of bounded size", async () => {
-  const long = `${"é€😀\n".repeat(1_200_000)}`;
+  const long = "é€😀\n".repeat(900_000);
   const text = await told(long, "text/plain");
   expect(text?.json === long).toBe(true);
   expect(text?.largest).toBeLessThan(1024 * 1024);
   expect(text?.reads).toBeGreaterThan(4);
-  const list = `[${'"é",\n'.repeat(2_500_000)}0]`;
+  const list = `[${'"é",\n'.repeat(1_500_000)}0]`;
   const json = await told(list, JSON_TYPE);
   expect(json?.text === list.replaceAll("\n", " ")).toBe(true);
   const bytes = Buffer.alloc(WHOLE_BYTES + 2, 0xfe);
