@@ -243,6 +243,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       fileContext: apps.fileContext,
       webhookAllow,
       target: (appNumber) => catalog.byNumber(appNumber)?.target ?? null,
+      hasFunction: (appNumber, name) => catalog.hasFunction(appNumber, name),
       projectOf: (appNumber) => catalog.byNumber(appNumber)?.app.projectId ?? null,
       versionTarget: (appNumber, id) => catalog.versionTarget(appNumber, id),
       retentions: () => catalog.retentions(),

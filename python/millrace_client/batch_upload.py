@@ -32,6 +32,7 @@ def upload_lines(
     webhook: str | None = None,
     webhook_secret: str | None = None,
     idempotency_key: str | None = None,
+    fairness_key: str | None = None,
     **asked: Any,
 ) -> dict[str, Any] | None:
     """Uploads the lines, and gives the batch's record; None if there are no lines. Holds no more than a megabyte of
@@ -47,6 +48,7 @@ def upload_lines(
     headers = {
         "Content-Type": "application/jsonl",
         "X-Webhook-Secret": webhook_secret,
+        "X-Millrace-Fairness-Key": fairness_key,
         # Without a key the service ends a batch whose upload has broken off.
         "Idempotency-Key": idempotency_key or (uuid.uuid4().hex if body.is_repeatable else None),
     }

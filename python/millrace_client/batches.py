@@ -28,6 +28,7 @@ class BatchResult:
     status: str  # `success`, `failure` or `cancelled`
     result: Any  # None if there is an error; for a function that streams, a list of what it yielded.
     error: MillraceError | None
+    encoding: str | None = None  # `base64`: the result stands for bytes, which a server app has answered with.
 
 
 class Batch:
@@ -159,4 +160,5 @@ def _line_text(line: Mapping[str, Any]) -> str:
 def _result_of(line: dict[str, Any]) -> BatchResult:
     fault, run_id = cast("dict[str, str] | None", line.get("error")), line["run_id"]
     error = kind_of(fault["code"])(fault["code"], fault["message"], None, run_id) if fault else None
-    return BatchResult(line.get("id"), line["index"], run_id, line["status"], line.get("result"), error)
+    own = line.get("id"), line["index"], run_id, line["status"], line.get("result"), error
+    return BatchResult(*own, line.get("encoding"))

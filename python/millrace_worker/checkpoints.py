@@ -118,7 +118,7 @@ def _running_loop() -> Any:
 
 
 class _Stored:
-    """What is stored already, for code that awaits it all the same."""
+    """What is stored already, for code that awaits it nevertheless."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         return

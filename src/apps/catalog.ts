@@ -122,6 +122,13 @@ export class Catalog {
     return this.#registry.byNumber(appNumber)?.current.live;
   }
 
+  /** Whether the app's current version is known to have that function: its replicas say so, or its check at the deploy did. */
+  hasFunction(appNumber: number, name: string): boolean {
+    const { pool, version } = this.byNumber(appNumber) ?? {};
+    if (pool?.functions) return pool.functions.has(name);
+    return version?.functions?.some((known) => known.name === name) ?? false;
+  }
+
   all(): LiveApp[] {
     return Array.from(this.#registry.all(), ({ current }) => current.live);
   }

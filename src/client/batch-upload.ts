@@ -1,7 +1,10 @@
 import { type CallOptions, newKey, queueQuery, type QueueOptions } from "./call.ts";
 import { jsonOf, type Transport } from "./transport.ts";
 
-export type BatchOptions = Pick<CallOptions, "function" | "webhook" | "idempotencyKey" | "signal"> &
+export type BatchOptions = Pick<
+  CallOptions,
+  "function" | "webhook" | "idempotencyKey" | "fairnessKey" | "signal"
+> &
   QueueOptions;
 
 /** Where lines come from: a list, a generator, or anything else that can be looped over. */
@@ -39,6 +42,7 @@ export async function uploadLines<Line>(
   const key = options.idempotencyKey ?? (body.isRepeatable ? newKey() : undefined);
   if (key !== undefined) headers.set("idempotency-key", key);
   if (hook?.secret) headers.set("x-webhook-secret", hook.secret);
+  if (options.fairnessKey !== undefined) headers.set("x-millrace-fairness-key", options.fairnessKey);
   return await transport.retrying(body.isRepeatable ? RETRIES : 0, signal, async () => {
     const init = {
       method: "POST",

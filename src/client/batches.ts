@@ -16,6 +16,8 @@ export type BatchRecord = {
   readonly id: string;
   readonly functionName: string;
   readonly status: "uploading" | "running" | "cancelling" | "completed" | "cancelled";
+  /** What the app's queue does; null once the batch has ended. While it is `draining`, no further line begins. */
+  readonly queue: "open" | "paused" | "draining" | null;
   readonly total: number;
   readonly waiting: number;
   readonly running: number;
@@ -42,6 +44,8 @@ export type BatchResult<T = unknown> = {
   readonly status: "success" | "failure" | "cancelled";
   /** Undefined if there is an error; for a function that streams, a list of what it yielded. */
   readonly result: T | undefined;
+  /** `base64`: the result is a string that stands for bytes, which a server app has answered with. */
+  readonly encoding: "base64" | null;
   readonly error: MillraceError | null;
 };
 
@@ -60,6 +64,7 @@ type ResultLine = {
   readonly run_id: string | null;
   readonly status: BatchResult["status"];
   readonly result?: unknown;
+  readonly encoding?: "base64";
   readonly error?: { readonly code: string; readonly message: string };
 };
 
@@ -218,13 +223,15 @@ async function asked(
   });
 }
 
-function resultOf<T>({ id = null, index, run_id: runId, status, result, error }: ResultLine): BatchResult<T> {
+function resultOf<T>(line: ResultLine): BatchResult<T> {
+  const { id = null, index, run_id: runId, status, result, encoding = null, error } = line;
   return {
     id,
     index,
     runId,
     status,
     result: result as T | undefined,
+    encoding,
     error: error ? errorOf({ ...error, requestId: runId }) : null,
   };
 }

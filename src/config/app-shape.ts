@@ -1,11 +1,10 @@
-import { BATCHES_KEYS } from "./keys/batches.ts";
 import { ANY_FUNCTION, BATCHING_KEYS } from "./keys/batching.ts";
 import { CUSTOM_RUNTIME_KEYS, DEPENDENCY_KINDS, DEPENDENCY_PATH_KEYS } from "./keys/build.ts";
 import { DEPLOYMENT_KEYS } from "./keys/deployment.ts";
 import { HARDWARE_KEYS } from "./keys/hardware.ts";
 import type { AppKey } from "./readers.ts";
 import { LIMITS_KEYS } from "./keys/limits.ts";
-import { QUEUE_KEYS } from "./keys/queue.ts";
+import { BATCHES_KEYS, QUEUE_KEYS } from "./keys/queue.ts";
 import { RETRY_KEYS } from "./keys/retry.ts";
 import { SCALING_KEYS } from "./keys/scaling.ts";
 import { SCHEDULE_KEYS } from "./keys/schedules.ts";

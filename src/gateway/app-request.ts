@@ -9,7 +9,7 @@ import { appDocument } from "../model/app-document.ts";
 import { AppError } from "../model/errors.ts";
 import type { RunTrace } from "../model/trace.ts";
 import type { Tracer } from "../runs/traces/tracer.ts";
-import type { Fairness } from "../model/fairness.ts";
+import type { Fairness } from "../model/queue-limits.ts";
 
 /** A request to an address of an app. */
 export type AppRequest<Route extends AppRoute = AppRoute> = {

@@ -160,6 +160,11 @@ export class Exchange {
     if (!socket || socket.writableLength > 0) this.#parts.unread.add(request.socket, response);
   }
 
+  /** The answer has begun, and takes long: its connection is closed once the caller reads nothing for too long. */
+  noteBegun(): void {
+    this.#parts.unread.add(this.request.socket, this.response);
+  }
+
   /** Detaches the connection from HTTP, for a WebSocket. The exchange still ends when it closes. */
   takeOver(): Socket {
     const { request, response } = this;

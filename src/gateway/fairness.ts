@@ -1,6 +1,6 @@
 import type { RememberedToken } from "../identity/tokens.ts";
 import { AppError } from "../model/errors.ts";
-import { type Fairness, USUAL_WEIGHT } from "../model/fairness.ts";
+import { type Fairness, USUAL_WEIGHT } from "../model/queue-limits.ts";
 import { MAX_QUEUE_KEY_CHARS } from "../model/terms.ts";
 import type { RequestHead } from "./request-head.ts";
 

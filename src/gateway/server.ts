@@ -292,7 +292,8 @@ export class Gateway {
       case "run":
         return this.#runs.handle({ connection, exchange, head, route });
       case "batch":
-        if (this.#proxy.isServer(route)) return this.#proxy.handlePath({ connection, exchange, head, route });
+        if (this.#proxy.hasOwnBatches(route))
+          return this.#proxy.handlePath({ connection, exchange, head, route });
         return this.#batches.handle({ connection, exchange, head, route });
       case "document":
         if (this.#proxy.isServer(route)) return this.#proxy.handlePath({ connection, exchange, head, route });

@@ -14,8 +14,8 @@ type Unread = {
 };
 
 /**
- * Complete answers that their callers have not read yet. Closes a connection that takes no bytes for too long, so that
- * the answer does not stay in memory. The time of each answer begins with its turn. One timer for all.
+ * Answers that their callers have not read yet, complete or still being made. Closes a connection that takes no bytes for
+ * too long, so that the answer does not stay in memory. The time of each answer begins with its turn. One timer for all.
  */
 export class UnreadAnswers {
   readonly #stallMs: number;
@@ -29,7 +29,7 @@ export class UnreadAnswers {
     this.#clock = clock;
   }
 
-  /** An answer was written that the kernel has not taken as a whole, or whose turn has not come. */
+  /** An answer has begun, or was written and the kernel has not taken it as a whole, or its turn has not come. */
   add(socket: Socket, response: ServerResponse): void {
     const changedAt = this.#clock.monotonic();
     this.#unread.add({ socket, response, sentBytes: sentBytes(socket), changedAt });
@@ -52,8 +52,9 @@ export class UnreadAnswers {
         continue;
       }
       const sent = sentBytes(unread.socket);
-      // Without a socket, an earlier answer on the connection is still being sent.
-      if (unread.response.socket === null || sent !== unread.sentBytes) {
+      // Without a socket, an earlier answer on the connection is still being sent; or there is nothing to send yet.
+      const { socket, writableLength } = unread.response;
+      if (socket === null || writableLength === 0 || sent !== unread.sentBytes) {
         unread.sentBytes = sent;
         unread.changedAt = now;
       }

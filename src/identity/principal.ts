@@ -1,6 +1,6 @@
 import { type CallLimits, type MemberRole, type Role, ROLES } from "../model/roles.ts";
 import { AppError } from "../model/errors.ts";
-import type { Fairness } from "../model/fairness.ts";
+import type { Fairness } from "../model/queue-limits.ts";
 import type { RunCaller } from "../model/run.ts";
 
 /** A service account: one project, one role. */

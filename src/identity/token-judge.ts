@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../kit/clock.ts";
-import { USUAL_WEIGHT } from "../model/fairness.ts";
+import { USUAL_WEIGHT } from "../model/queue-limits.ts";
 import type { RunCaller } from "../model/run.ts";
 import { type CallLimits, ROLES } from "../model/roles.ts";
 import type { KnownToken, ServiceAccount } from "../store/accounts/accounts.ts";

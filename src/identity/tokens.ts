@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type Clock, withTimeout } from "../kit/clock.ts";
-import { USUAL_WEIGHT } from "../model/fairness.ts";
+import { USUAL_WEIGHT } from "../model/queue-limits.ts";
 import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError, isInDoubt } from "../model/errors.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";

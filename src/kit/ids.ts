@@ -106,3 +106,20 @@ export function randomTicket(): string {
 export function firstIdAt(ms: number): Buffer {
   return uuidBytes(Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0").padEnd(32, "0"));
 }
+
+/** Random bytes are drawn many at a time: one by one, each draw would cost a microsecond. */
+const HEX_POOL_BYTES = 4096;
+const hexPool = Buffer.allocUnsafe(HEX_POOL_BYTES);
+let hexAt = HEX_POOL_BYTES;
+
+/** That many random bytes as hexadecimal digits, never all of them zero. */
+export function randomHex(bytes: number): string {
+  if (hexAt + bytes > HEX_POOL_BYTES) {
+    randomFillSync(hexPool);
+    hexAt = 0;
+  }
+  const start = hexAt;
+  hexAt += bytes;
+  const hex = hexPool.toString("hex", start, hexAt);
+  return /[^0]/.test(hex) ? hex : randomHex(bytes);
+}

@@ -2,7 +2,7 @@ import type { Operation } from "./api/operation.ts";
 import { appChangeOperations, appOperations } from "./apps/apps.ts";
 import { deployOperations } from "./apps/deploys.ts";
 import { logOperations } from "./apps/logs.ts";
-import { queueOperations } from "./apps/queues.ts";
+import { queueHistoryOperations, queueOperations } from "./apps/queues.ts";
 import { scheduleOperations } from "./apps/schedules.ts";
 import { hardwareOperations } from "./installation/hardware.ts";
 import { installationOperations } from "./installation/installation.ts";
@@ -19,7 +19,6 @@ import { batchOperations } from "./runs/batches.ts";
 import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";
 import { bulkOperations } from "./runs/bulk.ts";
-import { queueHistoryOperations } from "./runs/queue-history.ts";
 import { runOperations } from "./runs/runs.ts";
 
 /** Every operation of the management API, in the order its document shows them. */

@@ -81,7 +81,7 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly volumes: Volumes;
   readonly baseImages: BaseImages;
   readonly fileRuns: FileRuns;
-  readonly queueStates: Pick<QueueStates, "apply">;
+  readonly queueStates: Pick<QueueStates, "apply" | "stateOf">;
   readonly accountWeights: Pick<AccountWeights, "learn">;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
   readonly queueHistory: Pick<QueueHistory, "of">;

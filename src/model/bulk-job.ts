@@ -28,7 +28,7 @@ export type SkipReason =
   | "has_not_ended"
   | "delivery_pending"
   /** Another node executes it, which could not be reached. */
-  | "elsewhere"
+  | "other_node"
   | "gone";
 
 export type BulkJob = {

@@ -33,7 +33,7 @@ export const MAX_BATCH_LINES = 1_000_000;
 export const MAX_BATCH_BYTES = 10_000_000_000;
 
 /** A batch: the function of an app that each of its lines calls, who sent it, and how far it is. */
-export type LineBatch = Pick<Run, "appNumber" | "functionName" | "ip" | "accountId" | "user"> & {
+export type LineBatch = Pick<Run, "appNumber" | "functionName" | "ip" | "accountId" | "user" | "trace"> & {
   readonly number: number;
   /** UUIDv7, text form. */
   readonly id: string;
@@ -50,8 +50,12 @@ export type LineBatch = Pick<Run, "appNumber" | "functionName" | "ip" | "account
   /** Lines that are stored, and their bytes. */
   readonly total: number;
   readonly totalBytes: number;
-  /** Lines that have a run, or ended without one; of these, lines that have ended, and how. The rest were cancelled. */
+  /**
+   * Lines whose turn has come; of these, lines that have no run because of a delay, lines that have ended, and how. The rest
+   * were cancelled.
+   */
   readonly fed: number;
+  readonly delayed: number;
   readonly ended: number;
   readonly succeeded: number;
   readonly failed: number;

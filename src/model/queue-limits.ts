@@ -1,5 +1,22 @@
 import type { QueueConfig, Rate } from "./app-config.ts";
 
+/**
+ * What an app's queue of async runs does: it takes and begins runs (`open`), takes them and begins none (`paused`), or begins
+ * them and takes no more (`draining`). Stored by its place in this list.
+ */
+export const QUEUE_STATES = ["open", "paused", "draining"] as const;
+export type QueueState = (typeof QUEUE_STATES)[number];
+
+/**
+ * In whose line a run waits, and how many turns that line has compared with others. Runs of one key wait for each other;
+ * the keys of an app take turns.
+ */
+export type Fairness = { readonly key: string; readonly weight: number };
+
+/** Of a service account. */
+export const USUAL_WEIGHT = 1;
+export const MAX_WEIGHT = 100;
+
 /** Whether the runs of one concurrency key of the app may have to wait for each other. */
 export function hasKeyLimits(queue: QueueConfig | undefined): boolean {
   return (

@@ -1,4 +1,4 @@
-import { randomHex } from "../kit/random-hex.ts";
+import { randomHex } from "../kit/ids.ts";
 
 // W3C Trace Context: https://www.w3.org/TR/trace-context/
 
@@ -9,6 +9,8 @@ export type TraceContext = {
   /** The caller's span: 16 hexadecimal digits. */
   readonly parentId: string;
   readonly isSampled: boolean;
+  /** The id of the trace is random, so its end may be used for sampling. */
+  readonly isRandom?: boolean;
   /** The `tracestate` header; null if there is none, or it is not valid. */
   readonly state: string | null;
 };
@@ -22,6 +24,8 @@ export type RunTrace = {
   readonly spanId: string | null;
   /** Whether what comes next in the trace is to be recorded. */
   readonly isSampled: boolean;
+  /** As in `TraceContext`. */
+  readonly isRandom?: boolean;
   readonly state: string | null;
   /** A schedule started the run. */
   readonly isFired?: boolean;
@@ -41,6 +45,7 @@ const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(
 const NO_TRACE = "0".repeat(32);
 const NO_SPAN = "0".repeat(16);
 const SAMPLED = 1;
+const RANDOM = 2;
 /** A longer header, even one of a later version, is no `traceparent`. */
 const MAX_TRACEPARENT_CHARS = 256;
 
@@ -53,8 +58,10 @@ export function readTrace(traceparent: string, tracestate: string | null): Trace
   const [, version, traceId, parentId, flags = "", rest] = TRACEPARENT.exec(traceparent) ?? [];
   if (!traceId || !parentId || version === "ff" || (version === "00" && rest !== undefined)) return null;
   if (traceId === NO_TRACE || parentId === NO_SPAN) return null;
-  const isSampled = (Number.parseInt(flags, 16) & SAMPLED) !== 0;
-  return { traceId, parentId, isSampled, state: tracestate === null ? null : readState(tracestate) };
+  const bits = Number.parseInt(flags, 16);
+  const state = tracestate === null ? null : readState(tracestate);
+  const isSampled = (bits & SAMPLED) !== 0;
+  return { traceId, parentId, isSampled, ...((bits & RANDOM) !== 0 && { isRandom: true }), state };
 }
 
 const MAX_MEMBERS = 32;
@@ -84,9 +91,10 @@ function readState(text: string): string | null {
 
 /** What comes next in the run's trace, below that span; null: the last one before it that was recorded. */
 export function traceBelow(trace: RunTrace, spanId: string | null): CallTrace {
-  const { traceId, state, isSampled } = trace;
+  const { traceId, state, isSampled, isRandom = false } = trace;
   const parentId = spanId ?? trace.spanId ?? trace.parentId ?? NO_SPAN;
-  const traceparent = `00-${traceId}-${parentId}-${isSampled ? "01" : "00"}`;
+  const flags = (isSampled ? SAMPLED : 0) | (isRandom ? RANDOM : 0);
+  const traceparent = `00-${traceId}-${parentId}-0${flags}`;
   return { traceId, spanId, traceparent, tracestate: state };
 }
 

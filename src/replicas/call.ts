@@ -5,7 +5,7 @@ import { type CheckpointAnswer, INITIAL_CREDIT_BYTES, type Resume } from "./fram
 import type { Batch } from "./slots/batch.ts";
 import type { Lane, SlotCall } from "./slots/capacity.ts";
 import type { CallPhase } from "./wire-order.ts";
-import type { Fairness } from "../model/fairness.ts";
+import type { Fairness } from "../model/queue-limits.ts";
 import type { HttpRequest } from "../model/http-request.ts";
 import type { CallTrace } from "../model/trace.ts";
 import type { ResponseHead } from "../kit/http/response-parser.ts";

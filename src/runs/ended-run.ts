@@ -42,9 +42,14 @@ function storedType(type: string | null): string | null {
   return type === STREAM_TYPE ? PLAIN_STREAM_TYPE : type;
 }
 
+/** Whether a server calls its response JSON. */
+export function hasJsonType({ contentType }: Pick<Payload, "contentType">): boolean {
+  return JSON_TYPE.test(contentType ?? "");
+}
+
 /** A server's response as JSON; null if it is not JSON, which is checked here for the first time. */
 function asJson({ contentType, result }: Payload): Buffer | null {
-  if (!result || result.length > MAX_SHOWN_BYTES || !JSON_TYPE.test(contentType ?? "")) return null;
+  if (!result || result.length > MAX_SHOWN_BYTES || !hasJsonType({ contentType })) return null;
   const bytes = Buffer.from(result);
   if (!isUtf8(bytes)) return null;
   try {

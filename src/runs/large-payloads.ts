@@ -110,6 +110,29 @@ export class LargePayloads {
     }
   }
 
+  /**
+   * The same piece by piece, as fast as they are taken. Throws `payload_not_kept` if the blob is gone, or at its end if it is
+   * damaged.
+   */
+  async *pieces({ hash, bytes }: PayloadBlob): AsyncGenerator<Buffer, void, void> {
+    const { signal } = this.#giveUp;
+    const reading = this.#parts.blobs.open(hash, { bytes, signal });
+    try {
+      for (;;) {
+        const next = await this.#ask(() => reading.next());
+        if (next.done) return;
+        yield next.value;
+      }
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      await this.#ask(() => this.#parts.place.check());
+      this.#parts.log.error({ err: error }, "a large payload is gone, or damaged");
+      throw new AppError("payload_not_kept", {}, error);
+    } finally {
+      await reading.return().catch(() => undefined);
+    }
+  }
+
   /** Removes the blobs that no run names; never rejects. */
   async collect(): Promise<void> {
     if (!this.#parts.isFirst()) return;

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
-import type { Fairness } from "../model/fairness.ts";
+import type { Fairness } from "../model/queue-limits.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun, type Run, type RunCaller, type RunState, type TranscriptPart } from "../model/run.ts";
 import type { Checkpoint, CheckpointNote } from "../model/run.ts";

@@ -1,4 +1,4 @@
-import type { QueueState } from "../model/queue-state.ts";
+import type { QueueState } from "../model/queue-limits.ts";
 import type { Changes } from "../nodes/changes.ts";
 import type { Store } from "../store/store.ts";
 
@@ -27,6 +27,10 @@ export class QueueStates {
   async start(): Promise<void> {
     for (const [appNumber, state] of await this.#parts.store.queueStates.closed(null))
       this.#closed.set(appNumber, state);
+  }
+
+  stateOf(appNumber: number): QueueState {
+    return this.#closed.get(appNumber) ?? "open";
   }
 
   isPaused(appNumber: number): boolean {

@@ -24,6 +24,9 @@ const SUCCESS = { body: EMPTY, headers: NO_HEADERS, error: null };
 const STREAMED: RunResponse = { ...SUCCESS, status: 200, contentType: STREAM_TYPE };
 const QUOTE = 0x22;
 const ENVELOPE_START_BYTES = `{"run_id":"${"0".repeat(36)}","result":`.length;
+const ENVELOPE_END = ',"run_time_ms":';
+/** At most; the time is a number of milliseconds. */
+const ENVELOPE_END_BYTES = ENVELOPE_END.length + 32;
 const BODILESS = new Set([204, 205, 304]);
 
 /** The response for an outcome; `isBare`: without the envelope. */
@@ -57,7 +60,7 @@ export function respondError(requestId: string, error: AppError): RunResponse {
 /** Puts the result's bytes between the two other members, without parsing them. */
 function envelope(runId: string, json: Buffer, runMs: number): Buffer {
   const before = `{"run_id":"${runId}","result":`;
-  const after = `,"run_time_ms":${msText(runMs)}}`;
+  const after = `${ENVELOPE_END}${msText(runMs)}}`;
   const body = Buffer.allocUnsafe(before.length + json.length + after.length);
   body.write(before, 0, "latin1");
   body.set(json, before.length);
@@ -68,7 +71,26 @@ function envelope(runId: string, json: Buffer, runMs: number): Buffer {
 /** The result in a response's body, without the envelope. */
 export function unwrapResult(body: Uint8Array, isBare: boolean): Buffer {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  return isBare ? bytes : bytes.subarray(ENVELOPE_START_BYTES, bytes.lastIndexOf(',"run_time_ms":'));
+  return isBare ? bytes : bytes.subarray(ENVELOPE_START_BYTES, bytes.lastIndexOf(ENVELOPE_END));
+}
+
+/** The same of a body that comes in pieces. */
+export async function* unwrapPieces(
+  body: Iterable<Buffer> | AsyncIterable<Buffer>,
+  isBare: boolean,
+): AsyncGenerator<Buffer> {
+  let skipped = isBare ? ENVELOPE_START_BYTES : 0;
+  let rest = EMPTY;
+  for await (const piece of body) {
+    const start = Math.min(piece.length, ENVELOPE_START_BYTES - skipped);
+    skipped += start;
+    const bytes = Buffer.concat([rest, piece.subarray(start)]);
+    // The end of the envelope may be in the next piece.
+    const end = isBare ? bytes.length : Math.max(0, bytes.length - ENVELOPE_END_BYTES);
+    yield bytes.subarray(0, end);
+    rest = bytes.subarray(end);
+  }
+  if (!isBare) yield rest.subarray(0, rest.lastIndexOf(ENVELOPE_END));
 }
 
 /** A plain value as if it had been yielded. */

@@ -49,14 +49,24 @@ export class FunctionTally {
   }
 }
 
+/** What is known of the apps whose runs are counted. */
+export type TalliedApps = {
+  readonly serves: (appNumber: number) => boolean;
+  /** Whether the app is known to have that function, even if no replica of it has ever been ready. */
+  readonly hasFunction: (appNumber: number, name: string) => boolean;
+};
+const ANY_APP: TalliedApps = { serves: () => true, hasFunction: () => false };
+
 /** Counts the runs that have ended here, by app and function, since it was made. It allocates only at a function's first run. */
 export class RunTally {
   /** By the app's number, in the order of their first runs; then by function. */
   readonly byApp = new Map<number, Map<string, FunctionTally>>();
   readonly #isExponential: boolean;
+  readonly #apps: TalliedApps;
 
-  constructor(isExponential = false) {
+  constructor(isExponential = false, apps: TalliedApps = ANY_APP) {
     this.#isExponential = isExponential;
+    this.#apps = apps;
   }
 
   /** Notes the end of a run; `timing` is null for one that ended in the queue. */
@@ -64,6 +74,7 @@ export class RunTally {
     const { state, responseMs } = run;
     if (state === "queued" || state === "running") return;
     const tally = this.#of(run);
+    if (!tally) return;
     tally.states[state] += 1;
     if (state === "failure") {
       const code = codeOf(run);
@@ -84,15 +95,17 @@ export class RunTally {
     this.byApp.delete(appNumber);
   }
 
-  #of(run: Run): FunctionTally {
+  /** Null for an app that is deleted, or is another node's: its runs may still end here. */
+  #of(run: Run): FunctionTally | null {
     const { appNumber } = run;
     let functions = this.byApp.get(appNumber);
     if (!functions) {
+      if (!this.#apps.serves(appNumber)) return null;
       functions = new Map();
       this.byApp.set(appNumber, functions);
     }
     const name = isServerRun(run) ? SERVER_FUNCTION : run.functionName;
-    return functions.get(name) ?? this.#begin(functions, nameOf(run, name, functions.size));
+    return functions.get(name) ?? this.#begin(functions, this.#nameOf(run, name, functions.size));
   }
 
   #begin(functions: Map<string, FunctionTally>, name: string): FunctionTally {
@@ -100,17 +113,22 @@ export class RunTally {
     functions.set(name, tally);
     return tally;
   }
+
+  /** Callers choose the names of functions: only one that is known, or that a replica has taken, gets a tally of its own. */
+  #nameOf({ appNumber, startedAt, errorCode }: Run, name: string, known: number): string {
+    if (known >= MAX_FUNCTIONS) return OTHER_FUNCTION;
+    const hasBegun = startedAt !== null && errorCode !== "function_not_found";
+    const exists = name === SERVER_FUNCTION || hasBegun || this.#apps.hasFunction(appNumber, name);
+    return exists ? name : OTHER_FUNCTION;
+  }
 }
 
-/** Callers choose the names of functions: only one that a replica has taken gets a tally of its own. */
-function nameOf({ startedAt, errorCode }: Run, name: string, known: number): string {
-  const exists = name === SERVER_FUNCTION || (startedAt !== null && errorCode !== "function_not_found");
-  return exists && known < MAX_FUNCTIONS ? name : OTHER_FUNCTION;
-}
+/** Of an answer with a status of 400 to 499. */
+export const CALLERS_CODE = "http_4xx";
 
 /** A server app's own answer has a status, and no code. */
 function codeOf({ errorCode, statusCode }: Run): string {
-  return errorCode ?? ((statusCode ?? 500) < 500 ? "http_4xx" : "http_5xx");
+  return errorCode ?? ((statusCode ?? 500) < 500 ? CALLERS_CODE : "http_5xx");
 }
 
 /** Only a trace that is recorded can be looked up. */

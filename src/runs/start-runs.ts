@@ -51,6 +51,8 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
     readonly owners: Owners | null;
     /** Null for an app that is not served here. */
     readonly projectOf: (appNumber: number) => string | null;
+    /** Whether the app is known to have that function. */
+    readonly hasFunction: (appNumber: number, name: string) => boolean;
     readonly reserve: Pick<StorageWatch, "isLow" | "refusal">;
     readonly fileContext: FileContext;
     readonly python: Interpreter;
@@ -79,7 +81,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new Deliverer({ ...basics, secrets: signingSecrets, allow: parts.webhookAllow }),
   );
   const onDeliveries = (): void => deliverer.wake();
-  const tally = new RunTally(parts.metricExport !== null);
+  const serves = (appNumber: number): boolean => target(appNumber) !== null;
+  const tally = new RunTally(parts.metricExport !== null, { serves, hasFunction: parts.hasFunction });
   const journal = await life.start(
     "journal",
     () => new Journal(store, log, clock, reserve),
@@ -116,7 +119,6 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new QueueWatch({ clock, steadyClock, log, paces, outlook }),
     (started) => started.stop(),
   );
-  const serves = (appNumber: number): boolean => target(appNumber) !== null;
   const queueHistory = await life.start(
     "history of queues",
     () => new QueueHistory({ store, clock, log, paces, serves }),
@@ -224,6 +226,7 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
         wake: (appNumber) => dispatcher.wake(appNumber),
         cancel: (run) => canceller.cancel(run, () => true),
         onDeliveries,
+        isDraining: (appNumber) => queueStates.isDraining(appNumber),
       }),
   );
   batchFeeder.start();

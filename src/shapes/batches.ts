@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { appId } from "../model/names.ts";
+import { QUEUE_STATES, type QueueState } from "../model/queue-limits.ts";
 import { LINE_BATCH_STATES, type LineBatch, rateAfter } from "../model/line-batch.ts";
 import { pagesOf, TIMESTAMP, timestamp } from "./common.ts";
 
@@ -11,6 +12,8 @@ export const BATCH = z.object({
   modelId: z.string(),
   functionName: z.string(),
   status: z.enum(LINE_BATCH_STATES),
+  /** What the app's queue does: while it is draining, no further line is put into it. Null once the batch has ended. */
+  queue: z.nullable(z.enum(QUEUE_STATES)),
   /** Lines that are stored; all there are, once the upload is complete. */
   total: z.number(),
   /** Of these. */
@@ -34,11 +37,11 @@ export type BatchRecord = z.infer<typeof BATCH>;
 export const BATCHES = pagesOf(BATCH);
 export const ONE_BATCH = z.object({ item: BATCH });
 
-/** A batch as callers get it; `running`: how many of its lines have a replica now. */
+/** A batch as callers get it; `running`: how many of its lines have a replica now; `queue`: the state of the app's. */
 export function batchRecord(
   batch: LineBatch,
   app: { readonly projectId: string; readonly name: string },
-  running: number,
+  { running, queue }: { readonly running: number; readonly queue: QueueState },
   now: number,
 ): BatchRecord {
   const { total, fed, ended, succeeded, failed, state, uploadedAt, completedAt } = batch;
@@ -52,6 +55,7 @@ export function batchRecord(
     modelId: appId(app.projectId, app.name),
     functionName: batch.functionName,
     status: state,
+    queue: completedAt === null ? queue : null,
     total,
     waiting: left - busy,
     running: busy,

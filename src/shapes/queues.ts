@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { QUEUE_STATES } from "../model/queue-state.ts";
+import { QUEUE_STATES } from "../model/queue-limits.ts";
 import { TIMESTAMP } from "./common.ts";
 
 const RATE = z.nullable(z.object({ count: z.int(), periodSeconds: z.number() }));
@@ -34,3 +34,12 @@ const QUEUE = z.object({
 export type QueueRecord = z.infer<typeof QUEUE>;
 
 export const ONE_QUEUE = z.object({ item: QUEUE });
+
+/** The last hour of an app's queue, step by step. */
+export const QUEUE_HISTORY = z.object({
+  from: TIMESTAMP,
+  stepMs: z.int(),
+  /** How many runs waited at the end of each step, by head start, and how many began in it. */
+  steps: z.array(z.object({ high: z.int(), normal: z.int(), low: z.int(), begun: z.int() })),
+});
+export type QueueHistoryRecord = z.infer<typeof QUEUE_HISTORY>;

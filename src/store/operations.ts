@@ -5,6 +5,7 @@ import { apps } from "./apps/apps.ts";
 import { auditEntries } from "./accounts/audit.ts";
 import { batchFiles, openaiBatches } from "./batches/openai-batches.ts";
 import { batchLines } from "./batches/batch-lines.ts";
+import { delayedLines } from "./batches/delayed-lines.ts";
 import { buildLines, builds } from "./apps/builds.ts";
 import { bulkJobs } from "./runs/bulk-jobs.ts";
 import { changes } from "./nodes/changes.ts";
@@ -45,6 +46,7 @@ const OPERATIONS = {
   auditEntries,
   batchFiles,
   batchLines,
+  delayedLines,
   buildLines,
   builds,
   bulkJobs,

@@ -12,12 +12,16 @@ export const LINE_BATCHES = {
     "batches.long-lines": "A line that is longer than the app accepts is an error of its own.",
     "batches.takeover": "Of several connections that upload with the same key, the last one goes on.",
     "batches.quota": "An account has a bounded number of uploads open.",
+    "batches.open": "An account has a bounded number of batches of an app that have not ended.",
     "batches.full-disk":
       "An upload ends with 507 when the disk is filled up to its reserve, and continues later.",
   }),
   ...section("docs/batches.md: How lines run", {
     "batches.run": "Every line of a batch becomes a run, and has its result once.",
     "batches.window": "A bounded number of a batch's lines is in the queue.",
+    "batches.delayed": "A delayed line has no run until shortly before its time.",
+    "batches.fair": "A batch that goes on slowly delays no other app's.",
+    "batches.draining": "While the app's queue is drained, none of its batch's lines is put into it.",
     "batches.killed": "That holds if the service is killed during the upload and while lines run.",
     "batches.deleted": "A batch ends with its app.",
   }),
@@ -39,10 +43,13 @@ export const LINE_BATCHES = {
     "openai-batches.server": "A batch of a server app sends each line to the server's own path.",
     "openai-batches.files": "OpenAI's client uploads, lists, reads and deletes files.",
     "openai-batches.invalid": "A file with a faulty line fails as a whole, and the batch says why.",
+    "openai-batches.key": "A batch that is created again with the same key is the same batch.",
+    "openai-batches.quota": "The files of an account in an app have a bounded size.",
     "openai-batches.cancel": "OpenAI's client cancels and lists batches.",
   }),
   ...section("docs/batches.md: The end", {
     "batches.webhook": "One webhook tells the end of a batch.",
+    "batches.caps": "Other runs of the app are removed by the caps of storage while a batch is open.",
     "batches.kept": "Nothing of a batch is removed until it has ended, whatever the caps of storage.",
   }),
 } as const;

@@ -58,6 +58,7 @@ export const SHOW = {
     "metrics.hosted":
       "/metrics has the hosted original's metrics by its names and labels, with the same counts.",
     "metrics.zero": "Every series of an app exists from its deploy, at 0.",
+    "metrics.causes": "/metrics tells failures of callers from those of an app and the service.",
     "metrics.bounded": "There are as many series as the document says, whatever callers send.",
     "metrics.queues": "/metrics has the depth of each app's queue by priority.",
     "metrics.openmetrics":

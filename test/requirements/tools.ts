@@ -76,6 +76,7 @@ export const TOOLS = {
     "client.server": "Both clients call a server's paths, and tell its answers from refusals by the service.",
     "client.map":
       "map and starmap call a function once for each input, and yield the results in their order or as they end.",
+    "client.map.fairness": "The calls of a map can wait in a line of their own.",
     "client.map.errors":
       "A call that fails ends a map, or its error takes the place of its result; leaving a map cancels the rest.",
     "client.map.large": "A map of more inputs than fit into memory sends and receives them as streams.",

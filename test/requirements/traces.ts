@@ -15,6 +15,7 @@ export const TRACES = {
     "traces.server": "A server app gets the trace with each request.",
     "traces.webhook": "A webhook gets the trace of its run.",
     "traces.async": "An async run keeps its trace through its attempts, and on other nodes.",
+    "traces.lines": "The runs of a batch's lines, and its webhook, have the trace of its upload.",
     "traces.schedule": "The run of a schedule begins a trace, if traces are exported.",
   }),
   ...section("docs/telemetry.md: Exporting traces", {

@@ -73,7 +73,7 @@ export class ModelQueue {
       if (this.#mayBegin(run, now)) {
         this.#change(run, { state: "running", fence: run.fence + 1 });
         ids.push(run.id);
-        if (run.interruptions === 0) this.#count(run, now, keys);
+        if (run.interruptions === 0 || run.attempt > 1) this.#count(run, now, keys);
       } else {
         this.#change(run, { due: "parked" });
         keys.add(run.key!);

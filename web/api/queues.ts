@@ -1,11 +1,9 @@
 import { queryOptions } from "@tanstack/react-query";
-import { QUEUE_HISTORY } from "../../src/shapes/queue-history.ts";
-import { ONE_QUEUE } from "../../src/shapes/queues.ts";
+import { ONE_QUEUE, QUEUE_HISTORY } from "../../src/shapes/queues.ts";
 import { appPath } from "./apps.ts";
 import { ask, tell } from "./http.ts";
 
-export type { QueueHistoryRecord } from "../../src/shapes/queue-history.ts";
-export type { QueueRecord } from "../../src/shapes/queues.ts";
+export type { QueueHistoryRecord, QueueRecord } from "../../src/shapes/queues.ts";
 
 /** How a queue can be changed. */
 export type QueueChange = "pause" | "resume" | "drain";

@@ -1,7 +1,7 @@
 import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
-import { MAX_WEIGHT } from "../../model/fairness.ts";
+import { MAX_WEIGHT } from "../../model/queue-limits.ts";
 import { usage } from "../failure.ts";
 import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";

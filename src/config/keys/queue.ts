@@ -1,6 +1,6 @@
 import { parseDuration } from "../../kit/units.ts";
-import type { QueueConfig, Rate } from "../../model/app-config.ts";
-import { type AppKeys, integer, key, optional, type Reader } from "../readers.ts";
+import type { BatchesConfig, QueueConfig, Rate } from "../../model/app-config.ts";
+import { type AppKeys, boolean, integer, key, optional, type Reader } from "../readers.ts";
 
 const MAX_RATE = 1_000_000;
 const MAX_PERIOD_SECONDS = 24 * 3600;
@@ -34,5 +34,12 @@ export const QUEUE_KEYS: AppKeys<QueueConfig> = {
   ),
   maxBacklog: key("queue.max_backlog", null, optional(integer(1, 10_000_000))).describe(
     "How many async runs may wait for their turn; beyond that, async calls get 429 `backlog_full`.",
+  ),
+};
+
+/** The keys of `[batches]`. */
+export const BATCHES_KEYS: AppKeys<BatchesConfig> = {
+  openai: key("batches.openai", null, boolean(), false).describe(
+    "Whether each function, or the server, also has OpenAI's Batch API, below the address that OpenAI's clients use for its chat: see [batches.md](batches.md#openais-batch-api).",
   ),
 };

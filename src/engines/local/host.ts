@@ -55,7 +55,7 @@ export function whatIsMissing(
 
 /** It was deployed where its `network` could be enforced, or under other settings. */
 export function notEnforced(gap: string): string {
-  return `${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn to run it all the same`;
+  return `${gap}; or set MILLRACE_NETWORK_UNENFORCED=warn to run it anyway`;
 }
 
 function leadsTo(link: string): string {

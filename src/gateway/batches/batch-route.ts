@@ -7,13 +7,13 @@ import { AppError } from "../../model/errors.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { RUN_ID } from "../../model/names.ts";
 import { isCallerOf } from "../../model/run.ts";
-import { countedRecord } from "../../runs/batches/counted-record.ts";
-import { batchResults, type ResultParts, type ResultQuery } from "../../runs/batches/results.ts";
+import { countedRecord, countedRecords } from "../../runs/batches/counted-record.ts";
+import { batchResults, OWN_FORM, type ResultParts, type ResultQuery } from "../../runs/batches/results.ts";
 import { retryBatch } from "../../runs/batches/retry.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import type { BatchRecord } from "../../shapes/batches.ts";
 import type { Store } from "../../store/store.ts";
-import { type AppRequest, appUrl } from "../app-request.ts";
+import { type AppRequest, appUrl, beginTrace } from "../app-request.ts";
 import { checkMayBatch } from "../authenticate.ts";
 import type { BatchRoute } from "../route.ts";
 import type { RunParts } from "../run-route.ts";
@@ -91,8 +91,7 @@ export class BatchHandler {
   }
 
   async #record(app: App, batch: LineBatch): Promise<BatchRecord> {
-    const { store, steadyClock } = this.#parts;
-    return await countedRecord(store, batch, app, steadyClock.now());
+    return await countedRecord(this.#parts, batch, app, this.#parts.steadyClock.now());
   }
 
   async #list({ exchange, app, route, token }: BatchRequest): Promise<void> {
@@ -109,7 +108,7 @@ export class BatchHandler {
       ...(role === "call" && { caller }),
     });
     const page = batches.slice(0, limit);
-    const items = await Promise.all(page.map((batch) => this.#record(app, batch)));
+    const items = await countedRecords(this.#parts, page, app, this.#parts.steadyClock.now());
     const nextToken = batches.length > page.length ? (page.at(-1)?.id ?? "") : "";
     exchange.answerJson(200, { items, nextToken });
   }
@@ -122,8 +121,9 @@ export class BatchHandler {
     exchange.goneListener = { onGone: () => gone.abort() };
     authenticator.hold(request, "run", token, () => exchange.drop());
     exchange.open(200, [...LINES_HEAD], null);
+    exchange.noteBegun();
     const signal = AbortSignal.any([gone.signal, closing]);
-    const lines = batchResults({ ...this.#parts, feeder }, batch, query, signal);
+    const lines = batchResults({ ...this.#parts, feeder }, batch, query, OWN_FORM, signal);
     // If it fails on the way, or the service stops, the connection ends without a proper end.
     const whole = async function* (): AsyncGenerator<Buffer> {
       yield* lines;
@@ -139,20 +139,14 @@ export class BatchHandler {
   }
 
   async #cancel({ exchange, app }: BatchRequest, batch: LineBatch): Promise<void> {
-    const { store, steadyClock, batchFeeder } = this.#parts;
-    const { number, appNumber, id } = batch;
-    const now = steadyClock.now();
-    const isOver =
-      (await store.lineBatches.cancel({ number, now })) ||
-      (await store.lineBatches.abandon({ number, now, delivery: null }));
-    if (!isOver) throw new AppError("batch_finished");
-    batchFeeder.wake();
-    const changed = await store.lineBatches.find({ appNumber, id });
+    if (!(await this.#parts.batchFeeder.cancel(batch))) throw new AppError("batch_finished");
+    const changed = await this.#parts.store.lineBatches.find(batch);
     exchange.answerJson(202, await this.#record(app, changed ?? batch));
   }
 
-  async #retry({ exchange, app, route, token }: BatchRequest, batch: LineBatch): Promise<void> {
-    const { catalog, publicApiUrl, batchFeeder, submitter } = this.#parts;
+  async #retry(request: BatchRequest, batch: LineBatch): Promise<void> {
+    const { exchange, app, route, token } = request;
+    const { catalog, publicApiUrl, batchFeeder, submitter, tracer, clock } = this.#parts;
     const live = catalog.find(route.projectId, route.appName);
     if (!live) throw new AppError("app_not_found");
     if (!hasBatchEnded(batch.state)) throw new AppError("batch_unfinished");
@@ -162,11 +156,14 @@ export class BatchHandler {
     const { maxBodyBytes: maxInputBytes } = live.version.config.limits;
     const parts = { ...this.#parts, onStarted: () => batchFeeder.wake() };
     const { caller } = token.principal;
+    const trace = beginTrace(tracer, request, true);
+    const startMs = clock.now();
     if (this.#retries.of(caller.accountId) >= MAX_RETRIES) throw new AppError("too_many_in_flight", TOO_MANY);
     const made = await this.#retries.during(
       caller.accountId,
-      async () => await retryBatch(parts, batch, { id, ip, ...caller, maxInputBytes }),
+      async () => await retryBatch(parts, batch, { id, ip, ...caller, trace, maxInputBytes }),
     );
+    tracer.uploaded(made, live.target, startMs);
     const location = `${appUrl(exchange, route, publicApiUrl)}/batches/${made.id}`;
     exchange.answerJson(202, await this.#record(app, made), { location });
   }

@@ -5,7 +5,7 @@ import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import type { LineBatch } from "../../model/line-batch.ts";
 import { batchResults, type ResultParts } from "../../runs/batches/results.ts";
-import { lineOfResponse } from "../../runs/batches/openai-lines.ts";
+import { openAiForm } from "../../runs/batches/openai-lines.ts";
 import type { BatchFile } from "../../store/batches/openai-batches.ts";
 import type { Store } from "../../store/store.ts";
 import { SilenceWatch, type UploadRouteParts } from "./upload-route.ts";
@@ -26,8 +26,8 @@ export type FileParts = UploadRouteParts & Omit<ResultParts, "store"> & { readon
 
 /** As of OpenAI. */
 const MAX_FILE_BYTES = 200 * 1000 * 1000;
-/** Of all files of an app. */
-const MAX_APP_BYTES = 2_000_000_000;
+/** Of all files that an account has uploaded to an app. */
+const MAX_ACCOUNT_BYTES = 2_000_000_000;
 const PART_BYTES = 512 * 1024;
 /** Two parts, and what the form holds. */
 const ROOM_BYTES = 2 * 1024 * 1024;
@@ -37,7 +37,7 @@ const KEPT_MS = 30 * 24 * 3600 * 1000;
 const UNFINISHED_MS = 3600 * 1000;
 const TOO_LARGE = { message: `A file has up to ${MAX_FILE_BYTES / 1e6} MB.` };
 const NO_QUOTA = {
-  message: `The app's files have ${MAX_APP_BYTES / 1e9} GB: delete some, or wait until they expire.`,
+  message: `This account's files have ${MAX_ACCOUNT_BYTES / 1e9} GB in this app: delete some, or wait until they expire.`,
 };
 const BROKEN_OFF = new Error("the form broke off");
 const NO_FORM = { message: "Send multipart/form-data with file and purpose." };
@@ -64,7 +64,7 @@ export async function uploadFile(parts: FileParts, call: OpenAiCall): Promise<Ba
       exchange.request.headers,
       async (file, name) => {
         const number = await store.batchFiles.insert({ ...draft, name });
-        await storeParts(parts, file, { number, appNumber });
+        await storeParts(parts, file, { number, appNumber, accountId: owner.accountId });
         return number;
       },
     );
@@ -92,14 +92,14 @@ export async function uploadFile(parts: FileParts, call: OpenAiCall): Promise<Ba
 async function storeParts(
   { store, reserve }: FileParts,
   file: BusboyFileStream,
-  { number, appNumber }: { readonly number: number; readonly appNumber: number },
+  owner: { readonly number: number; readonly appNumber: number; readonly accountId: string },
 ): Promise<void> {
   let pieces: Buffer[] = [];
   let [size, part] = [0, 0];
   const keep = async (): Promise<void> => {
     if (reserve.refusal !== null) throw new AppError("storage_full", { message: reserve.refusal });
     const bytes = Buffer.concat(pieces);
-    const stored = { number, appNumber, part, bytes, maxBytes: MAX_APP_BYTES };
+    const stored = { ...owner, part, bytes, maxBytes: MAX_ACCOUNT_BYTES };
     if (bytes.length > 0 && !(await store.batchFiles.append(stored)))
       throw new AppError("storage_full", NO_QUOTA);
     [pieces, size, part] = [[], 0, part + 1];
@@ -193,16 +193,5 @@ export async function* resultBytes(
 ): AsyncGenerator<Buffer> {
   const query = { order: "input", after: -1, isFollowing: false } as const;
   const found = { appNumber: app.number, id: batch.id, number: batch.number };
-  for await (const piece of batchResults(parts, found, query, signal)) {
-    const lines: Buffer[] = [];
-    for (
-      let start = 0, end = piece.indexOf("\n");
-      end !== -1;
-      start = end + 1, end = piece.indexOf("\n", start)
-    ) {
-      const { isError, line } = lineOfResponse(piece.subarray(start, end));
-      if (isError === (kind === "errors")) lines.push(line);
-    }
-    if (lines.length > 0) yield Buffer.concat(lines);
-  }
+  yield* batchResults(parts, found, query, openAiForm(kind === "errors"), signal);
 }

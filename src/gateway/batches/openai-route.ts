@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import * as z from "zod/mini";
@@ -10,13 +11,13 @@ import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { isCallerOf, type Run } from "../../model/run.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import { lineOfRequest, type RequestFault } from "../../runs/batches/openai-lines.ts";
-import { BatchUpload, LINE_EXTRA_BYTES } from "../../runs/batches/upload.ts";
+import { BATCH_KEY_MS, BatchUpload, LINE_EXTRA_BYTES } from "../../runs/batches/upload.ts";
 import type { BatchFile, OpenAiBatch } from "../../store/batches/openai-batches.ts";
-import type { AppRequest } from "../app-request.ts";
+import { type AppRequest, beginTrace } from "../app-request.ts";
 import { checkMayBatch } from "../authenticate.ts";
 import { fairnessOf } from "../fairness.ts";
 import type { CallRoute } from "../route.ts";
-import { readAsked } from "../start-run.ts";
+import { keyHashOf, readAsked } from "../start-run.ts";
 import { type BatchDetails, batchObject, fileId, fileObject } from "./openai-objects.ts";
 import { listObject, readBatchId, readFileId, resultFileObject } from "./openai-objects.ts";
 import { fileBytes, type FileParts, type OpenAiCall, resultBytes, uploadFile } from "./openai-files.ts";
@@ -41,6 +42,7 @@ const TOO_MANY = {
 const ENDPOINTS = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"];
 const TOO_LONG = { code: "line_too_long", param: null, message: "The line is longer than max_body." };
 const PAGE = 20;
+const REPLAYED = { "idempotent-replayed": "true" };
 const BYTES = ["content-type", "application/octet-stream"];
 const BATCH = z.object({
   input_file_id: z.string().check(z.maxLength(100)),
@@ -147,6 +149,7 @@ export class OpenAiBatches {
     exchange.goneListener = { onGone: () => gone.abort() };
     authenticator.hold(call, use, token, () => exchange.drop());
     exchange.open(200, [...BYTES], null);
+    exchange.noteBegun();
     await pipeline(Readable.from(whole(), { objectMode: false }), exchange.response).catch(
       (error: unknown) => {
         // Otherwise the reader has left.
@@ -175,11 +178,15 @@ export class OpenAiBatches {
 
   async #create(call: OpenAiCall): Promise<void> {
     const { exchange, live, route, head, token, use } = call;
-    const { store, steadyClock, batchFeeder, reserve, submitter } = this.#parts;
+    const { store, steadyClock, batchFeeder, reserve, submitter, tracer, clock } = this.#parts;
+    const startMs = clock.now();
     const body = BATCH.safeParse(await readJson(call));
     if (!body.success) throw new AppError("bad_request", { message: z.prettifyError(body.error) });
     const { endpoint, input_file_id: inputFileId, metadata = null } = body.data;
     const { number: appNumber } = live.app;
+    const functionName = use === "server" ? endpoint : route.functionName;
+    const key = keyOf(call, JSON.stringify([functionName, endpoint, inputFileId, metadata]));
+    if (key && (await this.#replayed(call, key))) return;
     submitter.checkOpen(appNumber);
     if (reserve.refusal !== null) throw new AppError("storage_full", { message: reserve.refusal });
     const file = await this.#input(call, readFileId(inputFileId).id);
@@ -192,8 +199,10 @@ export class OpenAiBatches {
     const details: BatchDetails = { endpoint, inputFileId, metadata, faults };
     const times = { createdAt, expiresAt: createdAt + KEPT_MS };
     const made = { id, appNumber, ...caller, ...times, details: JSON.stringify(details) };
+    const keyed = { ...made, key, since: createdAt - BATCH_KEY_MS };
     let lines: LineBatch | null = null;
-    if (faults.length > 0) await store.openaiBatches.insert(made);
+    let isFirst: boolean;
+    if (faults.length > 0) isFirst = await store.openaiBatches.insert(keyed);
     else {
       const nothing = {
         keyHash: null,
@@ -203,23 +212,41 @@ export class OpenAiBatches {
         retryOf: null,
       };
       const wishes = readAsked({ head, token, fairness: fairnessOf(head, token) }, "ttl=24h", "", createdAt);
-      const functionName = use === "server" ? endpoint : route.functionName;
       const owner = { id, appNumber, functionName, ip: exchange.callerAddress, ...caller };
       const parts = { store, steadyClock, reserve, onStarted: () => batchFeeder.wake() };
-      const draft = { ...owner, ...nothing, wishes, createdAt };
+      const trace = beginTrace(tracer, call, true);
+      const draft = { ...owner, ...nothing, wishes, trace, createdAt };
       const upload = new BatchUpload(parts, draft, null, maxBodyBytes);
       try {
         for await (const line of requests()) if ("customId" in line) await upload.write(line.line);
         await upload.flush();
         // Before it runs: what runs can be found, and cancelled, also by a caller who gets no answer.
-        await store.openaiBatches.insert(made);
-        lines = await upload.finish();
+        isFirst = await store.openaiBatches.insert(keyed);
+        if (isFirst) {
+          lines = await upload.finish();
+          tracer.uploaded(lines, live.target, startMs);
+        } else await upload.breakOff();
       } catch (error) {
         await upload.breakOff().catch(() => undefined);
         throw error;
       }
     }
-    exchange.answerJson(200, batchObject(made, lines));
+    if (isFirst) return exchange.answerJson(200, batchObject(made, lines));
+    // Another request with the same key was faster.
+    if (!key || !(await this.#replayed(call, key))) throw new AppError("upload_replaced");
+  }
+
+  /** Answers with the batch that was made with the same key; false if there is none. */
+  async #replayed({ exchange, live }: OpenAiCall, { keyHash, fingerprint }: BatchKey): Promise<boolean> {
+    const { store, steadyClock } = this.#parts;
+    const query = { appNumber: live.app.number, keyHash, since: steadyClock.now() - BATCH_KEY_MS };
+    const found = await store.openaiBatches.findByKey(query);
+    if (!found) return false;
+    if (Buffer.compare(found.fingerprint ?? Buffer.alloc(0), fingerprint) !== 0)
+      throw new AppError("idempotency_mismatch");
+    const { batch } = found;
+    exchange.answerJson(200, batchObject(batch, await this.#lines(batch)), REPLAYED);
+    return true;
   }
 
   /** The lines of a file of requests, read; empty ones are left out. */
@@ -273,11 +300,7 @@ export class OpenAiBatches {
   async #cancel(call: OpenAiCall, text: string): Promise<void> {
     const batch = await this.#find(call, readBatchId(text));
     const lines = await this.#lines(batch);
-    const { store, steadyClock, batchFeeder } = this.#parts;
-    const now = steadyClock.now();
-    if (!lines || !(await store.lineBatches.cancel({ number: lines.number, now })))
-      throw new AppError("batch_finished");
-    batchFeeder.wake();
+    if (!lines || !(await this.#parts.batchFeeder.cancel(lines))) throw new AppError("batch_finished");
     call.exchange.answerJson(200, await this.#batch(call, text));
   }
 
@@ -297,6 +320,14 @@ export class OpenAiBatches {
       throw new AppError("not_found", { message: "The batch has no results yet." });
     return lines;
   }
+}
+
+type BatchKey = { readonly keyHash: Buffer; readonly fingerprint: Buffer };
+
+function keyOf({ head, token }: OpenAiCall, asked: string): BatchKey | null {
+  const { idempotencyKey: key } = head;
+  if (key === null) return null;
+  return { keyHash: keyHashOf(key, token), fingerprint: hash("sha256", asked, "buffer") };
 }
 
 async function faultsOf(requests: AsyncIterable<ReturnType<typeof lineOfRequest>>): Promise<RequestFault[]> {

@@ -8,12 +8,13 @@ import { AppError } from "../../model/errors.ts";
 import { type LineBatch, MAX_BATCH_BYTES } from "../../model/line-batch.ts";
 import { isWish } from "../../model/wishes.ts";
 import { BATCH_KEY_MS, BatchUpload, type UploadParts } from "../../runs/batches/upload.ts";
+import type { RecordParts } from "../../runs/batches/counted-record.ts";
 import type { BatchFeeder } from "../../runs/batches/feeder.ts";
 import type { Submitter } from "../../runs/submit.ts";
 import { batchRecord } from "../../shapes/batches.ts";
 import type { NewLineBatch } from "../../store/batches/line-batches.ts";
 import type { Store } from "../../store/store.ts";
-import { type AppRequest, appUrl } from "../app-request.ts";
+import { type AppRequest, appUrl, beginTrace } from "../app-request.ts";
 import { type Authenticator, checkMayBatch } from "../authenticate.ts";
 import type { BodyRoom } from "../body.ts";
 import type { RequestHead } from "../request-head.ts";
@@ -21,12 +22,16 @@ import { type AppRoute, type CallRoute, queryWithout, readQuery } from "../route
 import { fairnessOf } from "../fairness.ts";
 import { keyHashOf, readAsked, readWebhook, type StarterParts } from "../start-run.ts";
 
-export type UploadRouteParts = Pick<StarterParts, "seal" | "webhookAllow" | "publicApiUrl"> & {
+export type UploadRouteParts = Pick<
+  StarterParts,
+  "seal" | "webhookAllow" | "publicApiUrl" | "tracer" | "clock"
+> & {
   readonly submitter: Pick<Submitter, "checkOpen">;
 } & Pick<UploadParts, "reserve" | "steadyClock"> & {
     readonly store: Store;
     readonly authenticator: Authenticator;
     readonly batchFeeder: Pick<BatchFeeder, "wake">;
+    readonly queueStates: RecordParts["queueStates"];
     readonly bodyRoom: BodyRoom;
     /** How long an upload may be silent. */
     readonly bodyTimeoutMs: number;
@@ -73,7 +78,8 @@ export class BatchUploads {
     if (!token) throw new AppError("unauthorized", { headers: { "www-authenticate": "Bearer" } });
     checkMayBatch(token);
     checkHead(head);
-    const { store, steadyClock, reserve, submitter } = this.#parts;
+    const { store, steadyClock, reserve, submitter, tracer, clock } = this.#parts;
+    const startMs = clock.now();
     const draft = this.#draft(call, live, token);
     const earlier = await this.#earlier(draft);
     if (earlier && earlier.state !== "uploading") return this.#accepted(call, earlier, REPLAYED);
@@ -92,12 +98,15 @@ export class BatchUploads {
       const { maxBodyBytes } = live.version.config.limits;
       const upload = new BatchUpload(parts, draft, before, maxBodyBytes);
       const batch = await this.#receive(call, upload, token, route);
-      if (batch) this.#accepted(call, batch);
+      if (!batch) return;
+      this.#accepted(call, batch);
+      tracer.uploaded(batch, live.target, startMs);
     });
   }
 
-  #draft({ exchange, head, route }: UploadRequest, live: LiveApp, token: RememberedToken): NewLineBatch {
-    const { steadyClock } = this.#parts;
+  #draft(call: UploadRequest, live: LiveApp, token: RememberedToken): NewLineBatch {
+    const { exchange, head, route } = call;
+    const { steadyClock, tracer } = this.#parts;
     const now = steadyClock.now();
     const webhook = readWebhook(exchange, readQuery(route.query).webhookEndpoint, this.#parts);
     const { functionName } = route;
@@ -109,6 +118,7 @@ export class BatchUploads {
       functionName,
       ip: exchange.callerAddress,
       ...token.principal.caller,
+      trace: beginTrace(tracer, call, true),
       keyHash: key === null ? null : keyHashOf(key, token),
       fingerprint: key === null ? null : hash("sha256", `${functionName}\n${rest}`, "buffer"),
       wishes: readAsked({ head, token, fairness: fairnessOf(head, token) }, route.query, "", now),
@@ -167,10 +177,11 @@ export class BatchUploads {
     batch: LineBatch,
     headers: Readonly<Record<string, string>> = {},
   ): void {
-    const { publicApiUrl, steadyClock } = this.#parts;
+    const { publicApiUrl, steadyClock, queueStates } = this.#parts;
     exchange.id = batch.id;
     const { projectId, appName: name } = route;
-    const record = batchRecord(batch, { projectId, name }, 0, steadyClock.now());
+    const lines = { running: 0, queue: queueStates.stateOf(batch.appNumber) };
+    const record = batchRecord(batch, { projectId, name }, lines, steadyClock.now());
     const location = `${appUrl(exchange, route, publicApiUrl)}/batches/${batch.id}`;
     exchange.answerJson(202, record, { location, ...headers });
   }

@@ -11,7 +11,7 @@ import type { Tracer } from "../../runs/traces/tracer.ts";
 import { storedRequest } from "../../runs/ended-run.ts";
 import { answerAccepted, appPath, type AppRequest, beginTrace } from "../app-request.ts";
 import { hasBody, readBody, tooLarge } from "../body.ts";
-import type { Fairness } from "../../model/fairness.ts";
+import type { Fairness } from "../../model/queue-limits.ts";
 import { fairnessOf } from "../fairness.ts";
 import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";
@@ -49,6 +49,13 @@ export class ProxyHandler {
 
   isServer({ projectId, appName }: AppRoute): boolean {
     return this.#parts.catalog.isServer(projectId, appName);
+  }
+
+  /** Whether it has batches of its own, and not those of the service. */
+  hasOwnBatches(route: AppRoute): boolean {
+    if (!this.isServer(route)) return false;
+    const live = this.#parts.catalog.find(route.projectId, route.appName);
+    return !live?.version.config.batches?.openai;
   }
 
   /** Handles an address that is no function's: only a server app may have it. */

@@ -1,8 +1,9 @@
 import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
-import type { QueueState } from "../../model/queue-state.ts";
+import type { QueueState } from "../../model/queue-limits.ts";
+import { STEP_MS } from "../../runs/queue/history.ts";
 import { timestamp } from "../../shapes/common.ts";
-import { ONE_QUEUE, type QueueRecord } from "../../shapes/queues.ts";
+import { ONE_QUEUE, QUEUE_HISTORY, type QueueRecord } from "../../shapes/queues.ts";
 import { findApp } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
@@ -79,5 +80,25 @@ export function queueOperations({ store, catalog, queueStates, clock }: Manageme
       "Drain the queue: no async run is accepted until it is resumed; accepted ones begin",
       "draining",
     ),
+  ];
+}
+
+/** How an app's queue was in the last hour; the node that serves the app remembers it. */
+export function queueHistoryOperations({
+  store,
+  queueHistory,
+}: Pick<ManagementParts, "store" | "queueHistory">): Operation[] {
+  return [
+    operation("GET", `${PATH}/history`, {
+      id: "getQueueHistory",
+      summary: "Get how many runs waited in an app's queue in the last hour, and how many began",
+      access: "run",
+      response: QUEUE_HISTORY,
+      errors: ["app_not_found"],
+      handle: async ({ params }) => {
+        const { fromMs, moments } = queueHistory.of((await findApp(store, params)).number);
+        return { from: timestamp(fromMs), stepMs: STEP_MS, steps: [...moments] };
+      },
+    }),
   ];
 }

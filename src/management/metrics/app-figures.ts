@@ -1,7 +1,14 @@
 import type { LiveApp } from "../../apps/catalog.ts";
+import { type ErrorCode, ERRORS } from "../../model/errors.ts";
 import { SETUP_FUNCTION } from "../../model/names.ts";
 import type { QueuedRuns } from "../../store/runs/run-figures.ts";
-import { FunctionTally, OTHER_FUNCTION, type RunTally, SERVER_FUNCTION } from "../../runs/run-tally.ts";
+import {
+  CALLERS_CODE,
+  FunctionTally,
+  OTHER_FUNCTION,
+  type RunTally,
+  SERVER_FUNCTION,
+} from "../../runs/run-tally.ts";
 import { labelText } from "./page.ts";
 import type { AppUsage } from "./replica-usage.ts";
 
@@ -41,6 +48,7 @@ export type AppFigures = {
   readonly batched: readonly string[];
   readonly isServer: boolean;
   readonly states: FunctionTally["states"];
+  readonly failures: Readonly<Record<FailureCause, number>>;
   /** All its functions together; null if the bound leaves the app out. */
   readonly total: FunctionTally | null;
   readonly functions: readonly FunctionFigures[];
@@ -60,6 +68,10 @@ export type Known = {
   readonly gpusOf: (app: { readonly projectId: string; readonly name: string }) => GpuUsage | null;
 };
 type AppNumber = number;
+
+/** Whose failure it was that a run failed. */
+export const FAILURE_CAUSES = ["caller", "app"] as const;
+type FailureCause = (typeof FAILURE_CAUSES)[number];
 
 /** An app, and its versions that may have replicas, the current one first. */
 export type OpenApp = { readonly live: LiveApp; readonly versions: readonly LiveApp[] };
@@ -138,6 +150,7 @@ function figuresOfApp(
     batched: names ? Object.keys(config.batching ?? {}) : [],
     isServer: config.customRuntime !== null,
     states: total.states,
+    failures: failuresOf(total),
     total: names && total,
     functions: names ? functionsOf(names, ended, inFlight, project) : [],
     queued: queued && (queued.get(app.number) ?? NONE_QUEUED),
@@ -173,6 +186,18 @@ function functionsOf(
   const others = [...(ended ?? [])].filter(([name]) => !names.includes(name));
   if (others.length === 0) return own;
   return [...own, figures(OTHER_FUNCTION, sumOf(others.map(([, tally]) => tally)))];
+}
+
+function failuresOf({ codes, states }: FunctionTally): AppFigures["failures"] {
+  let caller = 0;
+  for (const [code, count] of codes) if (isCallers(code)) caller += count;
+  return { caller, app: states.failure - caller };
+}
+
+/** Whether the error is one of 400 to 499. */
+function isCallers(code: string): boolean {
+  if (code === CALLERS_CODE) return true;
+  return Object.hasOwn(ERRORS, code) && ERRORS[code as ErrorCode].status < 500;
 }
 
 function sumOf(tallies: Iterable<FunctionTally>): FunctionTally {

@@ -2,7 +2,7 @@ import { BATCH_REASONS } from "../../model/run.ts";
 import { BATCH_SIZE_BOUNDS, type FunctionBatches } from "../../replicas/batch-tally.ts";
 import type { FunctionTally } from "../../runs/run-tally.ts";
 import { QUEUE_PRIORITIES } from "../../store/runs/run-figures.ts";
-import type { AppFigures } from "./app-figures.ts";
+import { type AppFigures, FAILURE_CAUSES } from "./app-figures.ts";
 import { AS_IT_IS, IN_SECONDS, labelText, type Sink } from "./page.ts";
 import type { MetricName } from "./table.ts";
 
@@ -81,6 +81,9 @@ const ofHosted =
 export const APP_METRICS: Partial<Record<MetricName, Write>> = {
   millrace_runs_total: (page, { own: of, states }) => {
     for (const state of STATES) page.sample(`${of},state="${state}"`, states[state]);
+  },
+  millrace_run_failures_total: (page, { own: of, failures }) => {
+    for (const cause of FAILURE_CAUSES) page.sample(`${of},cause="${cause}"`, failures[cause]);
   },
   millrace_run_errors_total: (page, { functions, isServer }) => {
     for (const { labels, tally } of functions)

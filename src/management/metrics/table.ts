@@ -22,6 +22,10 @@ export const METRICS = {
     "Always 1; the labels say what is running.",
   ),
   millrace_runs_total: counter([...OF_APP, "state"], "Runs that ended, by final state."),
+  millrace_run_failures_total: counter(
+    [...OF_APP, "cause"],
+    "Runs that failed, by whose failure it was: of the `caller` (an error of 400 to 499), or of the `app` or the service.",
+  ),
   millrace_run_errors_total: counter(
     [...OF_FUNCTION, "code"],
     "Runs that failed, by the code of their error; `http_4xx` and `http_5xx` are answers of a server app.",

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { AppError } from "../../model/errors.ts";
-import { MAX_WEIGHT, USUAL_WEIGHT } from "../../model/fairness.ts";
+import { MAX_WEIGHT, USUAL_WEIGHT } from "../../model/queue-limits.ts";
 import { APP_NAME, FUNCTION_NAME } from "../../model/names.ts";
 import { storedLimits } from "../../identity/token-judge.ts";
 import { type CallLimits, type Role, ROLES } from "../../model/roles.ts";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import type { LineBatch } from "../../model/line-batch.ts";
-import { countedRecord } from "../../runs/batches/counted-record.ts";
+import { countedRecords } from "../../runs/batches/counted-record.ts";
 import { BATCHES, ONE_BATCH } from "../../shapes/batches.ts";
 import { findApp, ID_TOKEN, pageSize, tokenOf } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
@@ -12,12 +12,12 @@ const operation = tagged("Batches");
 const PATH = "/v2/projects/{project_id}/apps/{app_id}/batches";
 
 /** The batches of an app. They are uploaded, cancelled and retried at the app's own address. */
-export function batchOperations({
-  store,
-  steadyClock,
-}: Pick<ManagementParts, "store" | "steadyClock">): Operation[] {
-  const shown = async (app: App, batch: LineBatch) =>
-    await countedRecord(store, batch, app, steadyClock.now());
+export function batchOperations(
+  parts: Pick<ManagementParts, "store" | "steadyClock" | "queueStates">,
+): Operation[] {
+  const { store, steadyClock } = parts;
+  const shown = async (app: App, batches: readonly LineBatch[]) =>
+    await countedRecords(parts, batches, app, steadyClock.now());
 
   return [
     operation("GET", PATH, {
@@ -35,7 +35,7 @@ export function batchOperations({
           ...(before && { before }),
         });
         const batches = page.slice(0, limit);
-        const items = await Promise.all(batches.map((batch) => shown(app, batch)));
+        const items = await shown(app, batches);
         return { items, nextToken: tokenOf(page.length > limit ? (batches.at(-1)?.id ?? null) : null) };
       },
     }),
@@ -50,7 +50,8 @@ export function batchOperations({
         const id = params.batch_id.toLowerCase();
         const batch = await store.lineBatches.find({ appNumber: app.number, id });
         if (!batch) throw new AppError("batch_not_found");
-        return { item: await shown(app, batch) };
+        const [item] = await shown(app, [batch]);
+        return { item: item! };
       },
     }),
   ];

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { findMembers, type MemberText } from "../../kit/json/members.ts";
 import { QUOTE } from "../../kit/json/scan.ts";
 import type { BatchingConfig } from "../../model/app-config.ts";
-import type { Fairness } from "../../model/fairness.ts";
+import type { Fairness } from "../../model/queue-limits.ts";
 import { Batch } from "./batch.ts";
 import type { Lane, SlotCall } from "./capacity.ts";
 import { DurationTrend, Rhythm } from "./learning.ts";

@@ -1,6 +1,6 @@
 import type { Outcome } from "../../model/outcome.ts";
 import type { ScalingConfig } from "../../model/app-config.ts";
-import type { Fairness } from "../../model/fairness.ts";
+import type { Fairness } from "../../model/queue-limits.ts";
 import type { WaitPhase } from "../../model/run.ts";
 import type { Batch } from "./batch.ts";
 

@@ -1,5 +1,5 @@
 import { Heap } from "../../kit/heap.ts";
-import type { Fairness } from "../../model/fairness.ts";
+import type { Fairness } from "../../model/queue-limits.ts";
 import { CallQueue } from "./call-queue.ts";
 
 /** A call as this queue sees it. Its fairness never changes; null: it waits in the line of those without a key. */

@@ -2,18 +2,20 @@ import type { Clock, Timer } from "../../kit/clock.ts";
 import { Condition, forEachConcurrently } from "../../kit/concurrency.ts";
 import { RUN_AHEAD_MS, UuidSource } from "../../kit/ids.ts";
 import type { Log } from "../../kit/log.ts";
+import type { NewDelivery } from "../../model/delivery.ts";
 import { AppError } from "../../model/errors.ts";
 import { type LineBatch, rateAfter } from "../../model/line-batch.ts";
 import type { RunKey } from "../../model/run.ts";
 import type { Owners } from "../../nodes/owners.ts";
 import type { RunTarget } from "../../replicas/pool.ts";
 import { batchRecord } from "../../shapes/batches.ts";
+import { ALL_TIMES } from "../../store/batches/batch-lines.ts";
 import type { OpenBatch } from "../../store/batches/line-batches.ts";
 import type { Store } from "../../store/store.ts";
 import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
 import type { LargePayloads } from "../large-payloads.ts";
 import { BATCH_KEY_MS } from "./upload.ts";
-import { fedLines, WaitingLines } from "./waiting-lines.ts";
+import { fedLines, type Feeding, LINE_AHEAD_MS, WaitingLines } from "./waiting-lines.ts";
 
 export type FeederParts = {
   readonly store: Store;
@@ -31,6 +33,8 @@ export type FeederParts = {
   /** Throws if the run has ended, or cannot be cancelled here. */
   readonly cancel: (run: RunKey) => Promise<void>;
   readonly onDeliveries: () => void;
+  /** Whether the app's queue takes no more runs. */
+  readonly isDraining: (appNumber: number) => boolean;
 };
 
 /** How often the store is looked at without a reason; and while the lines of a batch end. */
@@ -47,7 +51,13 @@ const CANCELS_AT_ONCE = 50;
 const CANCELLED_AT_ONCE = 10_000;
 /** An upload without a key cannot be continued; its own service may have died. */
 const UPLOAD_MS = 3600 * 1000;
-const ALL_TIMES = Number.MAX_SAFE_INTEGER;
+/** Apps whose batches go on at the same time. */
+const APPS_AT_ONCE = 8;
+
+/** Of a batch that has ended. */
+const NO_LINES = { running: 0, queue: "open" } as const;
+/** A line that is not stored any more: it is not JSON. */
+const NO_LINE = Buffer.of(0);
 
 /**
  * Lets the lines of the batches of this node's apps run: keeps a bounded number of them in the queue, counts those that
@@ -62,6 +72,10 @@ export class BatchFeeder {
   #timer: Timer | null = null;
   #soon: Timer | null = null;
   #looking: Promise<void> | null = null;
+  /** By app: its batches go on one after the other, and delay no other app's. */
+  readonly #advancing = new Map<number, Promise<void>>();
+  /** Those of apps that wait for their turn, in that order. */
+  readonly #waiting = new Map<number, readonly OpenBatch[]>();
   #isWanted = false;
   #isStopping = false;
 
@@ -82,53 +96,88 @@ export class BatchFeeder {
     this.#soon?.cancel();
     this.changes.notify();
     await this.#looking;
+    await Promise.all(this.#advancing.values());
   }
 
   /** Batches may have changed. */
   wake(): void {
     this.#isWanted = true;
-    void this.look();
+    this.#looking ??= this.#lookAgain().finally(() => (this.#looking = null));
   }
 
-  /** Feeds and counts the lines of all open batches, one look at a time. Never rejects. */
-  look(): Promise<void> {
-    this.#looking ??= this.#lookAgain().finally(() => (this.#looking = null));
-    return this.#looking;
+  /** Cancels a batch, or gives its upload up. False if it has ended, or is being cancelled. */
+  async cancel({ number }: Pick<LineBatch, "number">): Promise<boolean> {
+    const { lineBatches } = this.#parts.store;
+    const now = this.#parts.steadyClock.now();
+    const isCancelled =
+      (await lineBatches.cancel({ number, now })) ||
+      (await lineBatches.abandon({ number, now, delivery: null })) ||
+      // Its upload was completed between the two.
+      (await lineBatches.cancel({ number, now }));
+    if (isCancelled) this.wake();
+    return isCancelled;
   }
 
   async #lookAgain(): Promise<void> {
-    let isBusy = false;
     while (this.#isWanted && !this.#isStopping) {
       this.#isWanted = false;
-      isBusy = await this.#look();
+      await this.#look();
     }
-    if (!isBusy || this.#isStopping) return;
-    this.#soon?.cancel();
-    this.#soon = this.#parts.steadyClock.after(BUSY_MS, () => this.wake());
   }
 
-  /** Whether lines have ended, or may soon. */
-  async #look(): Promise<boolean> {
+  /** Lets the batches of this node's apps go on. */
+  async #look(): Promise<void> {
     const { store, log, owners, target } = this.#parts;
-    let isBusy = false;
     try {
       const open = await store.lineBatches.open();
       this.#lines.keepOnly(open);
-      const elsewhere = new Set<number>();
+      const byApp = new Map<number, OpenBatch[]>();
+      const unserved = new Set<number>();
       for (const batch of open) {
-        if (this.#isStopping) return false;
+        if (this.#isStopping) return;
         const { appNumber } = batch;
         if (batch.isOrphan) await this.#drop(batch);
-        else if (owners && !owners.mayClaim(appNumber)) elsewhere.add(appNumber);
+        else if (owners && !owners.mayClaim(appNumber)) unserved.add(appNumber);
         else if (batch.state === "uploading") await this.#abandonOld(batch);
-        else if (target(appNumber)) isBusy = (await this.#advanceSafely(batch)) || isBusy;
-        else elsewhere.add(appNumber);
+        else if (target(appNumber)) byApp.set(appNumber, [...(byApp.get(appNumber) ?? []), batch]);
+        else unserved.add(appNumber);
       }
-      if (elsewhere.size > 0) await owners?.lookAfter([...elsewhere]);
+      this.#begin(byApp);
+      if (unserved.size > 0) await owners?.lookAfter([...unserved]);
     } catch (error) {
       if (!this.#isStopping) log.error({ err: error }, "could not look after batches; retrying");
     }
-    return isBusy;
+  }
+
+  /** Lets batches go on where none of the same app do, as many apps at once as may; the others wait for their turn. */
+  #begin(byApp: ReadonlyMap<number, readonly OpenBatch[]>): void {
+    for (const app of this.#waiting.keys()) if (!byApp.has(app)) this.#waiting.delete(app);
+    for (const [app, batches] of byApp) if (!this.#advancing.has(app)) this.#waiting.set(app, batches);
+    this.#fillUp();
+  }
+
+  #fillUp(): void {
+    for (const [app, batches] of this.#waiting) {
+      if (this.#advancing.size >= APPS_AT_ONCE || this.#isStopping) return;
+      this.#waiting.delete(app);
+      this.#advancing.set(app, this.#advanceApp(app, batches));
+    }
+  }
+
+  /** Never rejects. */
+  async #advanceApp(app: number, batches: readonly OpenBatch[]): Promise<void> {
+    // Whether lines have ended, or may soon.
+    let isBusy = false;
+    for (const batch of batches) if (!this.#isStopping) isBusy = (await this.#advanceSafely(batch)) || isBusy;
+    this.#advancing.delete(app);
+    if (this.#isStopping) return;
+    if (isBusy) this.#soon ??= this.#parts.steadyClock.after(BUSY_MS, () => this.#again());
+    this.#fillUp();
+  }
+
+  #again(): void {
+    this.#soon = null;
+    this.wake();
   }
 
   /** A batch that cannot go on now must not stop the others. */
@@ -146,18 +195,32 @@ export class BatchFeeder {
     const isCancelling = batch.state === "cancelling";
     const now = this.#parts.steadyClock.now();
     if (isCancelling) await this.#cancelOpen(batch);
-    const { open, collected } = await this.#collect(batch, isCancelling ? ALL_TIMES : now);
+    const { open, collected } = await this.#collect(batch, isCancelling ? ALL_TIMES : now + LINE_AHEAD_MS);
     const ended = batch.ended + collected;
-    let { fed } = batch;
-    let room = isCancelling ? CANCELLED_AT_ONCE : Math.max(0, this.#windowOf(batch.appNumber) - open);
-    for (let count = 1; fed < batch.total && room > 0 && count > 0 && !this.#isStopping; room -= count) {
+    const hasFed = await this.#feedAll(batch, open);
+    if (hasFed) this.#parts.wake(batch.appNumber);
+    if (ended >= batch.total) await this.#end(batch, ended);
+    if (collected > 0) this.changes.notify();
+    return collected > 0 || hasFed || isCancelling;
+  }
+
+  /** Fills the batch's share of the queue up, first with delayed lines whose time has come. Whether it has. */
+  async #feedAll(batch: OpenBatch, open: number): Promise<boolean> {
+    const { appNumber, state, total } = batch;
+    const isCancelling = state === "cancelling";
+    // A queue that is drained becomes empty.
+    if (!isCancelling && this.#parts.isDraining(appNumber)) return false;
+    let { fed, delayed } = batch;
+    let room = isCancelling ? CANCELLED_AT_ONCE : Math.max(0, this.#windowOf(appNumber) - open);
+    for (let count = 1; delayed > 0 && room > 0 && count > 0 && !this.#isStopping; room -= count) {
+      count = await this.#feedDelayed(batch, delayed, Math.min(FEED_LINES, room));
+      delayed -= count;
+    }
+    for (let count = 1; fed < total && room > 0 && count > 0 && !this.#isStopping; room -= count) {
       count = await this.#feed(batch, fed, Math.min(FEED_LINES, room));
       fed += count;
     }
-    if (fed > batch.fed) this.#parts.wake(batch.appNumber);
-    if (ended >= batch.total) await this.#end(batch, ended);
-    if (collected > 0) this.changes.notify();
-    return collected > 0 || fed > batch.fed || isCancelling;
+    return fed > batch.fed || delayed < batch.delayed;
   }
 
   /** More for an app with very many slots; no more than half of what may wait, or other callers would be refused. */
@@ -183,22 +246,43 @@ export class BatchFeeder {
 
   /** Takes the next lines; returns how many. */
   async #feed(batch: OpenBatch, fed: number, limit: number): Promise<number> {
-    const { store, steadyClock, reserve, target, large } = this.#parts;
-    const live = target(batch.appNumber);
-    const isCancelling = batch.state === "cancelling";
-    if (!live || (reserve.isLow && !isCancelling)) return 0;
+    const feeding = this.#feeding(batch);
+    if (!feeding) return 0;
     const next = await this.#lines.next(batch, fed, limit);
     if (next.length === 0) return 0;
-    const now = steadyClock.now();
-    const newId = (): string => this.#ids.next(now);
-    const lines = await fedLines(next, { batch, first: fed, target: live, now, newId, large });
-    const isFed = await store.batchLines.feed({
-      number: batch.number,
-      fed,
-      lines,
-      doneBefore: fed + lines.length,
-    });
+    const lines = await fedLines(
+      next.map((bytes, i) => ({ line: fed + i, bytes })),
+      feeding,
+    );
+    const { number } = batch;
+    const doneBefore = fed + lines.length;
+    const isFed = await this.#parts.store.batchLines.feed({ number, fed, lines, doneBefore });
     return isFed ? lines.length : 0;
+  }
+
+  /** Takes delayed lines whose time has come, all of them if the batch is being cancelled; returns how many. */
+  async #feedDelayed(batch: OpenBatch, delayed: number, limit: number): Promise<number> {
+    const { store } = this.#parts;
+    const feeding = this.#feeding(batch);
+    if (!feeding) return 0;
+    const { number, state } = batch;
+    const until = state === "cancelling" ? ALL_TIMES : feeding.now + LINE_AHEAD_MS;
+    const next = await store.delayedLines.due({ number, until, limit });
+    if (next.length === 0) return 0;
+    const due: { line: number; bytes: Buffer }[] = [];
+    for (const line of next)
+      due.push({ line, bytes: (await this.#lines.next(batch, line, 1))[0] ?? NO_LINE });
+    const lines = await fedLines(due, { ...feeding, isDue: true });
+    return (await store.delayedLines.feed({ number, delayed, lines })) ? lines.length : 0;
+  }
+
+  /** Null if no line may begin now. */
+  #feeding(batch: OpenBatch): Feeding | null {
+    const { steadyClock, reserve, target, large } = this.#parts;
+    const live = target(batch.appNumber);
+    if (!live || (reserve.isLow && batch.state !== "cancelling")) return null;
+    const now = steadyClock.now();
+    return { batch, target: live, now, newId: () => this.#ids.next(now), large, isDue: false };
   }
 
   async #cancelOpen({ number, appNumber }: OpenBatch): Promise<void> {
@@ -218,25 +302,24 @@ export class BatchFeeder {
 
   async #end(batch: OpenBatch, ended: number): Promise<void> {
     const { store, steadyClock, onDeliveries } = this.#parts;
-    const { id, appNumber, number, webhookEndpoint: url, sealedSecret, projectId, name } = batch;
+    const { id, appNumber, number, projectId, name } = batch;
     const now = steadyClock.now();
     const last = await store.lineBatches.find({ appNumber, id });
     if (!last || last.ended < ended) return;
-    const state = last.state === "cancelling" ? ("cancelled" as const) : ("completed" as const);
-    const record = batchRecord({ ...last, state, completedAt: now }, { projectId, name }, 0, now);
-    const body = Buffer.from(JSON.stringify(record));
-    const answer = { contentType: "application/json", runStatus: 200, body };
-    const delivery =
-      url === null
-        ? null
-        : { id, appNumber, url, sealedSecret, trace: null, nextAt: now, createdAt: now, ...answer };
+    const state = last.state === "cancelling" ? "cancelled" : "completed";
+    const delivery = deliveryOf({ ...last, projectId, name, state }, now);
     if (!(await store.lineBatches.end({ number, now, delivery }))) return;
     if (delivery) onDeliveries();
     this.changes.notify();
   }
 
-  async #drop({ number }: LineBatch): Promise<void> {
-    await this.#parts.store.lineBatches.drop({ number, now: this.#parts.steadyClock.now() });
+  async #drop(batch: OpenBatch): Promise<void> {
+    const { store, steadyClock, onDeliveries } = this.#parts;
+    const now = steadyClock.now();
+    // An upload that is not complete was never accepted.
+    const delivery = batch.uploadedAt === null ? null : deliveryOf({ ...batch, state: "cancelled" }, now);
+    if (!(await store.lineBatches.drop({ number: batch.number, now, delivery }))) return;
+    if (delivery) onDeliveries();
     this.changes.notify();
   }
 
@@ -246,4 +329,16 @@ export class BatchFeeder {
     if (now - updatedAt < (keyHash === null ? UPLOAD_MS : BATCH_KEY_MS)) return;
     await store.lineBatches.abandon({ number, fence, now, delivery: null });
   }
+}
+
+type EndedBatch = LineBatch & Pick<OpenBatch, "projectId" | "name">;
+
+/** What the webhook of a batch gets that has ended; null if it has none. */
+function deliveryOf({ projectId, name, ...batch }: EndedBatch, now: number): NewDelivery | null {
+  const { id, appNumber, webhookEndpoint: url, sealedSecret, trace } = batch;
+  if (url === null) return null;
+  const record = batchRecord({ ...batch, completedAt: now }, { projectId, name }, NO_LINES, now);
+  const body = Buffer.from(JSON.stringify(record));
+  const answer = { contentType: "application/json", runStatus: 200, body };
+  return { id, appNumber, url, sealedSecret, trace, nextAt: now, createdAt: now, ...answer };
 }

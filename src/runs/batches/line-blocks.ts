@@ -4,7 +4,7 @@ import { LineCutter } from "../../kit/line-cutter.ts";
 import { TOO_LONG } from "./line.ts";
 
 /** What one row holds of a batch, unless a single line is larger. One commit of it takes a few milliseconds. */
-const BLOCK_BYTES = 1024 * 1024;
+export const BLOCK_BYTES = 1024 * 1024;
 export const BLOCK_LINES = 2_000;
 const RETURN = 0x0d;
 const SPACE = 0x20;

@@ -1,6 +1,7 @@
 import { checkJson, MAX_DEPTH } from "../../kit/json/check-json.ts";
 import { findMembers } from "../../kit/json/members.ts";
 import { ERRORS } from "../../model/errors.ts";
+import type { LineResult, ResultForm } from "./results.ts";
 
 /** What is wrong with a line of a file of requests; `line` counts from 1. */
 export type RequestFault = {
@@ -43,39 +44,25 @@ export function lineOfRequest(
   return { customId, line: Buffer.concat([head, body, Buffer.from("}\n")]) };
 }
 
-/** A line of results in OpenAI's form, and whether it belongs into the file of errors. */
-export function lineOfResponse(bytes: Buffer): { readonly isError: boolean; readonly line: Buffer } {
-  const members = findMembers(bytes, ["id", "run_id", "status", "result", "error"]);
-  const textOf = (name: string): string => members.get(name)?.bytes.toString() ?? "null";
-  const runId = JSON.parse(textOf("run_id")) as string | null;
-  const isError = textOf("status") !== '"success"';
-  const result = members.get("result")?.bytes;
-  const error = members.has("error") ? (JSON.parse(textOf("error")) as Failure) : null;
-  const head = `{"id":"batch_req_${(runId ?? "").replaceAll("-", "")}","custom_id":${textOf("id")},`;
+/** A line of results as OpenAI's clients get it: in the file of errors, or in that of responses. */
+export function openAiForm(isErrors: boolean): ResultForm {
+  return { wants: (state) => (state !== "success") === isErrors, told: lineOfResponse };
+}
+
+function lineOfResponse(line: LineResult): readonly [before: string, after: string] {
+  const { label, runId, state, statusCode, error } = line;
+  const head = `{"id":"batch_req_${(runId ?? "").replaceAll("-", "")}","custom_id":${label ?? "null"},`;
   if (error && (error.code === "cancelled" || error.code === "expired")) {
     const told = { code: `batch_${error.code}`, message: error.message };
-    return { isError, line: Buffer.from(`${head}"response":null,"error":${JSON.stringify(told)}}\n`) };
+    return [`${head}"response":null,"error":${JSON.stringify(told)}}\n`, ""];
   }
   const answer = (status: number): string =>
     `${head}"response":{"status_code":${status},"request_id":${JSON.stringify(runId)},"body":`;
   const end = '},"error":null}\n';
-  if (result) {
-    const status = statusIn(result) ?? (isError ? 500 : 200);
-    const line = Buffer.concat([Buffer.from(answer(status)), result, Buffer.from(end)]);
-    return { isError, line };
-  }
-  const { code, message } = error ?? { code: "internal", message: "" };
+  if (!error) return [answer(statusCode ?? (state === "success" ? 200 : 500)), end];
+  const { code, message } = error;
   const body = { error: { message, type: typeOf(code), param: null, code } };
-  return { isError, line: Buffer.from(`${answer(statusOf(code))}${JSON.stringify(body)}${end}`) };
-}
-
-type Failure = { readonly code: string; readonly message: string };
-
-/** The status that a function has set for its result; null if it has set none. */
-function statusIn(result: Buffer): number | null {
-  if (result[0] !== OPEN_BRACE) return null;
-  const status = Number(findMembers(result, ["status_code"]).get("status_code")?.bytes.toString());
-  return Number.isInteger(status) && status >= 200 && status <= 599 ? status : null;
+  return [`${answer(statusOf(code))}${JSON.stringify(body)}${end}`, ""];
 }
 
 function statusOf(code: string): number {

@@ -1,22 +1,15 @@
-import type { LineBatch } from "../../model/line-batch.ts";
-import { hasBatchEnded } from "../../model/line-batch.ts";
+import { type EndedLine, hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import { AppError } from "../../model/errors.ts";
-import { isFinal, type Payload, type Run } from "../../model/run.ts";
+import type { Run, RunState } from "../../model/run.ts";
 import type { Store } from "../../store/store.ts";
-import { plainValue } from "../ended-run.ts";
-import type { LargePayloads } from "../large-payloads.ts";
-import { STREAM_TYPE } from "../response.ts";
-import { allChunks, storedTranscript } from "../transcript.ts";
-import type { PartReader } from "../transcript-parts.ts";
-import type { BatchFeeder } from "./feeder.ts";
 import { type Clock, pause } from "../../kit/clock.ts";
+import type { BatchFeeder } from "./feeder.ts";
+import { type LineValue, valueOf, type ValueParts, WHOLE_BYTES } from "./result-value.ts";
 
-export type ResultParts = {
-  readonly store: Pick<Store, "batchLines" | "lineBatches">;
+export type ResultParts = Omit<ValueParts, "store"> & {
+  readonly store: Pick<Store, "batchLines" | "lineBatches" | "payloads">;
   readonly steadyClock: Clock;
   readonly feeder: Pick<BatchFeeder, "changes">;
-  readonly partReader: PartReader;
-  readonly large: LargePayloads | null;
 };
 
 export type ResultQuery = {
@@ -30,6 +23,8 @@ export type ResultQuery = {
 /** Lines whose results are read together, at most with so many bytes. */
 const PAGE_LINES = 200;
 const PAGE_BYTES = 2 * 1024 * 1024;
+/** Of results, what is sent in one piece. */
+const SENT_BYTES = 256 * 1024;
 /** How often a batch is looked at again that may be in progress on another node. */
 const LOOK_MS = 1_000;
 /** An empty line keeps the connection of a reader that waits. */
@@ -38,13 +33,33 @@ const EMPTY_LINE = Buffer.from("\n");
 const NOT_KEPT = new AppError("payload_not_kept");
 
 type PageLine = Awaited<ReturnType<Store["batchLines"]["page"]>>[number];
-type StoredRun = { readonly run: Run; readonly payload: Payload };
 
-/** The results of a batch as JSON Lines, as far as there are any; each piece is some whole lines. */
+/** A line that has ended, without its value. */
+export type LineResult = Pick<EndedLine, "label" | "runId" | "state"> & {
+  /** The line's, from 0. */
+  readonly index: number;
+  /** Of its run's answer; null if there is none. */
+  readonly statusCode: number | null;
+  /** The value is a string that stands for bytes. */
+  readonly isBase64: boolean;
+  /** Null if there is a value. */
+  readonly error: { readonly code: string; readonly message: string } | null;
+};
+
+/** How lines are written. */
+export type ResultForm = {
+  /** Whether lines that ended so are told. */
+  readonly wants: (state: RunState) => boolean;
+  /** What comes before and after the value. */
+  readonly told: (line: LineResult) => readonly [before: string, after: string];
+};
+
+/** The results of a batch as JSON Lines, as far as there are any. */
 export async function* batchResults(
   parts: ResultParts,
   batch: Pick<LineBatch, "appNumber" | "id" | "number">,
   { order, after: first, isFollowing }: ResultQuery,
+  form: ResultForm,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const { store, steadyClock } = parts;
@@ -55,7 +70,8 @@ export async function* batchResults(
     const current = isFollowing ? await store.lineBatches.find(batch) : null;
     const page = await store.batchLines.page({ number: batch.number, order, after, limit: PAGE_LINES });
     const lines = inTurn(page, after, isFollowing && order === "input");
-    for (const some of byBytes(lines)) yield await textOf(parts, batch.appNumber, some);
+    const told = lines.filter(({ state }) => form.wants(state));
+    for (const some of byBytes(told)) yield* textOf(parts, batch.appNumber, some, form);
     const last = lines.at(-1);
     if (last) {
       after = order === "input" ? last.line : last.place;
@@ -98,46 +114,54 @@ async function changed({ feeder, steadyClock }: ResultParts, signal: AbortSignal
   over.abort();
 }
 
-async function textOf(parts: ResultParts, appNumber: number, lines: readonly PageLine[]): Promise<Buffer> {
+/** The lines as they are told, in pieces of bounded size. */
+async function* textOf(
+  parts: ResultParts,
+  appNumber: number,
+  lines: readonly PageLine[],
+  form: ResultForm,
+): AsyncGenerator<Buffer> {
   const ids = lines.flatMap(({ runId }) => runId ?? []);
-  const stored = await parts.store.batchLines.runs({ appNumber, ids });
-  const byId = new Map(stored.map((found) => [found.run.id, found]));
-  const pieces: Buffer[] = [];
-  for (const line of lines) pieces.push(...(await lineOf(parts, line, byId.get(line.runId ?? ""))));
-  return Buffer.concat(pieces);
-}
-
-async function lineOf(parts: ResultParts, line: PageLine, stored: StoredRun | undefined): Promise<Buffer[]> {
-  const { label, line: index, runId, state } = line;
-  const id = label === null ? "" : `"id":${label},`;
-  const head = `{${id}"index":${index},"run_id":${JSON.stringify(runId)},"status":"${state}",`;
-  const value = stored && (await valueOf(parts, stored));
-  if (value) return [Buffer.from(`${head}"result":`), ...value, Buffer.from("}\n")];
-  const { code, message } = errorOf(line, stored);
-  return [Buffer.from(`${head}"error":${JSON.stringify({ code, message })}}\n`)];
-}
-
-function errorOf(line: PageLine, stored: StoredRun | undefined) {
-  if (line.errorCode !== null) return { code: line.errorCode, message: line.errorMessage ?? "" };
-  const { errorCode = null, errorMessage = null } = stored?.run ?? {};
-  if (errorCode !== null) return { code: errorCode, message: errorMessage ?? "" };
-  return NOT_KEPT;
-}
-
-/** What the run returned, or a list of what it yielded; null if there is nothing, or it is not stored any more. */
-async function valueOf(parts: ResultParts, { run, payload }: StoredRun): Promise<Buffer[] | null> {
-  if (payload.contentType === STREAM_TYPE && run.errorCode === null && isFinal(run.state)) {
-    const pieces: Buffer[] = [];
-    for await (const chunks of allChunks(storedTranscript(parts.partReader, run)))
-      for (const { event, isText, bytes } of chunks)
-        pieces.push(
-          Buffer.from(event === 1 ? "[" : ","),
-          isText ? Buffer.from(JSON.stringify(bytes.toString())) : Buffer.from(bytes),
-        );
-    return [...(pieces.length === 0 ? [Buffer.from("[")] : pieces), Buffer.from("]")];
+  const query = { appNumber, ids, side: "result", maxBytes: WHOLE_BYTES } as const;
+  const byId = new Map((await parts.store.batchLines.runs(query)).map((found) => [found.run.id, found]));
+  let pieces: Buffer[] = [];
+  let size = 0;
+  for (const line of lines) {
+    const stored = byId.get(line.runId ?? "");
+    const value = (stored && (await valueOf(parts, { ...stored, bytes: line.bytes }))) ?? null;
+    const [before, after] = form.told(resultOf(line, stored?.run, value));
+    pieces.push(Buffer.from(before));
+    for await (const piece of value?.pieces ?? []) {
+      pieces.push(piece);
+      size += piece.length;
+      if (size < SENT_BYTES) continue;
+      yield Buffer.concat(pieces);
+      [pieces, size] = [[], 0];
+    }
+    pieces.push(Buffer.from(after));
   }
-  const { resultBlob } = payload;
-  const result = resultBlob ? ((await parts.large?.read(resultBlob)) ?? null) : payload.result;
-  const value = plainValue(run, { ...payload, result });
-  return value && [value];
+  if (pieces.length > 0) yield Buffer.concat(pieces);
 }
+
+function resultOf(line: PageLine, run: Run | undefined, value: LineValue | null): LineResult {
+  const { label, line: index, runId, state } = line;
+  const told = { label, index, runId, state, statusCode: run?.statusCode ?? null };
+  return { ...told, isBase64: value?.isBase64 ?? false, error: value ? null : errorOf(line, run) };
+}
+
+function errorOf({ errorCode, errorMessage }: PageLine, run: Run | undefined): LineResult["error"] {
+  if (errorCode !== null) return { code: errorCode, message: errorMessage ?? "" };
+  if (run && run.errorCode !== null) return { code: run.errorCode, message: run.errorMessage ?? "" };
+  return { code: NOT_KEPT.code, message: NOT_KEPT.message };
+}
+
+/** A line as Millrace's own clients get it. */
+export const OWN_FORM: ResultForm = {
+  wants: () => true,
+  told: ({ label, index, runId, state, isBase64, error }) => {
+    const id = label === null ? "" : `"id":${label},`;
+    const head = `{${id}"index":${index},"run_id":${JSON.stringify(runId)},"status":"${state}",`;
+    if (error) return [`${head}"error":${JSON.stringify(error)}}\n`, ""];
+    return [`${head}${isBase64 ? '"encoding":"base64",' : ""}"result":`, "}\n"];
+  },
+};

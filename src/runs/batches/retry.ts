@@ -1,4 +1,5 @@
 import { AppError } from "../../model/errors.ts";
+import { isServerRun, unpackRequest } from "../../model/http-request.ts";
 import { hasBatchEnded, type LineBatch } from "../../model/line-batch.ts";
 import type { Payload } from "../../model/run.ts";
 import type { Terms } from "../../model/terms.ts";
@@ -15,9 +16,13 @@ export type RetryParts = Omit<UploadParts, "store"> & {
 
 /** Lines that are read together. */
 const PAGE_LINES = 50;
+/** More than any app accepts. */
+const MAX_INPUT_BYTES = 2 ** 31 - 1;
 const NO_INPUT = Buffer.from("{}");
 
-type Retry = Pick<NewLineBatch, "id" | "ip" | "accountId" | "user"> & { readonly maxInputBytes: number };
+type Retry = Pick<NewLineBatch, "id" | "ip" | "accountId" | "user" | "trace"> & {
+  readonly maxInputBytes: number;
+};
 
 /** Makes a new batch of the failed lines of one that has ended; returns it once all its lines are stored. */
 export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Retry): Promise<LineBatch> {
@@ -40,8 +45,13 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
     for (let after = -1; ;) {
       const failures = await store.batchLines.failures({ number, after, limit: PAGE_LINES });
       for (const { line, label, runId } of failures) {
-        const [stored] = await store.batchLines.runs({ appNumber, ids: [runId] });
-        const input = stored && (await inputOf(parts, stored.payload));
+        const [stored] = await store.batchLines.runs({
+          appNumber,
+          ids: [runId],
+          side: "input",
+          maxBytes: MAX_INPUT_BYTES,
+        });
+        const input = stored && (await inputOf(parts, batch, stored.payload));
         if (input) await upload.write(lineOf(label ?? String(line), input, stored.run.terms));
         after = line;
       }
@@ -56,8 +66,14 @@ export async function retryBatch(parts: RetryParts, batch: LineBatch, retry: Ret
   }
 }
 
-async function inputOf({ large }: RetryParts, { input, inputBlob }: Payload): Promise<Uint8Array | null> {
-  return inputBlob ? ((await large?.read(inputBlob)) ?? null) : input;
+async function inputOf(
+  { large }: RetryParts,
+  batch: LineBatch,
+  { input, inputBlob }: Payload,
+): Promise<Uint8Array | null> {
+  const stored = inputBlob ? ((await large?.read(inputBlob)) ?? null) : input;
+  // Of a server app: the path is that of the new batch, too.
+  return stored && isServerRun(batch) ? unpackRequest(stored).body : stored;
 }
 
 /** The same line again, with what of its wishes is not a time. */

@@ -3,8 +3,8 @@ import { type LineBatch, MAX_BATCH_BYTES, MAX_BATCH_LINES } from "../../model/li
 import type { Clock } from "../../kit/clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { StorageWatch } from "../../store/upkeep/storage-watch.ts";
-import type { NewLineBatch } from "../../store/batches/line-batches.ts";
-import { LineBlocks, type Lines } from "./line-blocks.ts";
+import { MAX_OPEN_BATCHES, type NewLineBatch } from "../../store/batches/line-batches.ts";
+import { BLOCK_BYTES, LineBlocks, type Lines } from "./line-blocks.ts";
 
 export type UploadParts = {
   readonly store: Pick<Store, "lineBatches">;
@@ -72,7 +72,8 @@ export class BatchUpload {
       await this.#keep(lines);
       if (!isCut) isCut = this.#blocks.push(null);
     }
-    if (this.#blocks.openBytes > 2 * this.#maxLineBytes && this.#isComparing) throw different();
+    // No block that is stored is so large.
+    if (this.#blocks.openBytes > BLOCK_BYTES + this.#maxLineBytes && this.#isComparing) throw different();
     const now = this.#parts.steadyClock.monotonic();
     if (now - this.#flushedAt >= FLUSH_MS && !this.#isComparing) await this.flush();
   }
@@ -140,14 +141,20 @@ export class BatchUpload {
     this.#blocks.wantedLines = this.#isComparing ? (this.#known[0]?.lineCount ?? null) : null;
   }
 
+  async #insert(now: number): Promise<LineBatch> {
+    const { store } = this.#parts;
+    const made = await store.lineBatches.insert({ ...this.#draft, since: now - BATCH_KEY_MS });
+    if (made === "too_many") throw new AppError("too_many_in_flight", TOO_MANY);
+    // Another connection with the same key was faster.
+    if (made === "key_taken") throw replaced();
+    return made;
+  }
+
   async #append({ lineCount, bytes, digest }: Lines): Promise<void> {
     const { store, steadyClock, reserve } = this.#parts;
     if (reserve.refusal !== null) throw new AppError("storage_full", { message: reserve.refusal });
     const now = steadyClock.now();
-    this.#batch ??= await store.lineBatches.insert({ ...this.#draft, since: now - BATCH_KEY_MS });
-    const batch = this.#batch;
-    // Another connection with the same key was faster.
-    if (!batch) throw replaced();
+    const batch = this.#batch ?? (await this.#insert(now));
     const block = { first: this.#lines, lineCount, bytes, digest };
     const { number, fence } = batch;
     const byteCount = bytes.length;
@@ -157,6 +164,13 @@ export class BatchUpload {
     this.#batch = { ...batch, total: this.#lines, totalBytes: batch.totalBytes + byteCount };
   }
 }
+
+const TOO_MANY = {
+  message:
+    `This account has ${MAX_OPEN_BATCHES} batches of this app that have not ended: ` +
+    "wait until one has, cancel one, or send more lines in one batch.",
+  headers: { "retry-after": "60" },
+};
 
 function different(block?: StoredBlock): AppError {
   const where = block ? `: line ${block.first + 1}, or one of the ${block.lineCount - 1} after it` : "";

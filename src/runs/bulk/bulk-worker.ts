@@ -48,6 +48,8 @@ export class BulkWorker {
   #looking: Promise<void> | null = null;
   #isAsked = false;
   #isStopping = false;
+  /** Jobs that are not carried out here any more, which the store has not been told yet. */
+  #dropped: HeldJob[] = [];
 
   constructor(parts: BulkParts) {
     this.#parts = parts;
@@ -86,32 +88,50 @@ export class BulkWorker {
 
   /** All jobs that are this node's, a step of each in turn. */
   async #carryOut(): Promise<void> {
-    let jobs = await this.#claim([]);
-    while (jobs.length > 0 && !this.#isStopping) {
-      const next: HeldJob[] = [];
-      for (const job of jobs) {
-        const left = await this.#stepSafely(job);
-        if (left) next.push(left);
+    await this.#letGo();
+    const jobs = new Map<string, HeldJob>();
+    try {
+      await this.#claim(jobs);
+      while (jobs.size > 0 && !this.#isStopping) {
+        for (const [id, job] of jobs) {
+          const left = await this.#stepSafely(job);
+          if (left) jobs.set(id, left);
+          else jobs.delete(id);
+        }
+        // A long job keeps no other waiting, and none that has become another node's.
+        if (this.#isAsked) await this.#claim(jobs);
       }
-      // A long job keeps no other waiting, and none that has become another node's.
-      jobs = this.#isAsked ? await this.#claim(next) : next;
+    } finally {
+      // If the store has failed, they are let go when it answers again: another node may be meant to go on.
+      this.#dropped.push(...jobs.values());
     }
-    for (const job of jobs) await this.#parts.store.bulkJobs.letGo(job);
+    await this.#letGo();
   }
 
-  /** The jobs that are this node's by now, with those that it holds. */
-  async #claim(held: readonly HeldJob[]): Promise<HeldJob[]> {
+  /** Adds the jobs that are this node's by now to those that it holds, and drops those that are not. */
+  async #claim(jobs: Map<string, HeldJob>): Promise<void> {
     const { store, owner } = this.#parts;
     this.#isAsked = false;
     const isAlone = store.kind === "sqlite";
-    const ours = await this.#ours();
-    const jobs: HeldJob[] = [];
-    for (const { id } of ours) {
-      const job = held.find((each) => each.id === id) ?? (await store.bulkJobs.claim({ id, owner, isAlone }));
-      if (job) jobs.push(job);
+    const ours = new Set((await this.#ours()).map(({ id }) => id));
+    for (const id of ours) {
+      const job = jobs.get(id) ?? (await store.bulkJobs.claim({ id, owner, isAlone }));
+      if (job) jobs.set(id, job);
     }
-    for (const job of held) if (!jobs.includes(job)) await store.bulkJobs.letGo(job);
-    return jobs;
+    for (const [id, job] of jobs) {
+      if (ours.has(id)) continue;
+      jobs.delete(id);
+      this.#dropped.push(job);
+    }
+    await this.#letGo();
+  }
+
+  /** Lets jobs go that were dropped; those of which the store learns nothing now, later. */
+  async #letGo(): Promise<void> {
+    for (let job = this.#dropped[0]; job; job = this.#dropped[0]) {
+      await this.#parts.store.bulkJobs.letGo(job);
+      this.#dropped.shift();
+    }
   }
 
   /** Those of apps that this node serves, or none. One that cannot go on now takes no other's place. */
@@ -121,8 +141,8 @@ export class BulkWorker {
     const unserved = new Set(open.flatMap(({ appNumber }) => (serves(appNumber) ? [] : appNumber)));
     if (unserved.size === 0) return open.slice(0, MOST_JOBS);
     const places = await store.appOwners.list([...unserved]);
-    const elsewhere = new Set(places.filter(({ isAlive }) => isAlive).map(({ appNumber }) => appNumber));
-    return open.filter(({ appNumber }) => serves(appNumber) || !elsewhere.has(appNumber)).slice(0, MOST_JOBS);
+    const ofOthers = new Set(places.filter(({ isAlive }) => isAlive).map(({ appNumber }) => appNumber));
+    return open.filter(({ appNumber }) => serves(appNumber) || !ofOthers.has(appNumber)).slice(0, MOST_JOBS);
   }
 
   /** No run is accepted now, as for callers. */
@@ -133,12 +153,12 @@ export class BulkWorker {
 
   /** A job that cannot go on must not stop the others. */
   async #stepSafely(job: HeldJob): Promise<HeldJob | null> {
-    const { store, log } = this.#parts;
     try {
       return await this.#step(job);
     } catch (error) {
-      log.error({ err: error, job: job.id }, "a bulk job could not go on; retrying");
-      await store.bulkJobs.letGo(job);
+      this.#parts.log.error({ err: error, job: job.id }, "a bulk job could not go on; retrying");
+      this.#dropped.push(job);
+      await this.#letGo();
       return null;
     }
   }
@@ -157,7 +177,8 @@ export class BulkWorker {
     }
     // Goes on at a later look.
     if (this.#mustWait(job)) {
-      await store.bulkJobs.letGo(holder);
+      this.#dropped.push(job);
+      await this.#letGo();
       return null;
     }
     const filter = filterOf(job, state);
@@ -215,7 +236,7 @@ export class BulkWorker {
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       if (error.code === "run_not_found") return "gone";
-      if (error.code === "not_available") return "elsewhere";
+      if (error.code === "not_available") return "other_node";
       if (error.code !== "run_finished") throw error;
       // Before a crash, perhaps.
       const run = await store.runs.find(key);

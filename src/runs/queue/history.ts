@@ -17,9 +17,11 @@ type RememberedQueue = { readonly fromMs: number; readonly moments: readonly Que
 export const STEP_MS = 10_000;
 /** An hour. */
 const KEPT = 360;
-/** Queues that are counted at a time, and runs of each; that takes 10 ms. */
-const MOST_APPS = 50;
+/** Queues that are counted at a time, and runs of each; that takes 10 ms. With more queues, they take turns. */
+const COUNTED_AT_ONCE = 50;
 const MOST_COUNTED = 10_000;
+/** An hour of one takes 20 KB. */
+const MOST_REMEMBERED = 1_000;
 const EMPTY: QueueMoment = { high: 0, normal: 0, low: 0, begun: 0 };
 
 type HistoryParts = {
@@ -37,6 +39,8 @@ type Remembered = { moments: QueueMoment[]; endMs: number; taken: number };
 export class QueueHistory {
   readonly #parts: HistoryParts;
   readonly #remembered = new Map<number, Remembered>();
+  /** Apps in the order in which they were counted, the last one at the end. */
+  #turns: readonly number[] = [];
   readonly #timer: Timer;
   #looking: Promise<void> | null = null;
 
@@ -66,19 +70,38 @@ export class QueueHistory {
   async #look(): Promise<void> {
     const { store, paces, serves } = this.#parts;
     const endMs = this.#nowStep();
-    const waiting = (await store.claims.backlog()).filter(serves).slice(0, MOST_APPS);
-    // Those that have begun to be remembered go on for a while after they are empty.
-    const known = [...this.#remembered.keys()].filter((appNumber) => !waiting.includes(appNumber));
-    for (const appNumber of waiting) {
+    const waiting = new Set((await store.claims.backlog()).filter(serves));
+    const counted = this.#inTurn(waiting);
+    for (const appNumber of counted) {
       const { high, normal, low } = await store.queueDepth.of({ appNumber, most: MOST_COUNTED });
       this.#add(appNumber, { high, normal, low }, endMs, paces.taken(appNumber));
     }
-    for (const appNumber of known) {
+    // Those that have begun to be remembered go on for a while after they are empty.
+    for (const appNumber of this.#remembered.keys()) {
+      if (counted.has(appNumber)) continue;
+      if (waiting.has(appNumber)) {
+        const last = this.#remembered.get(appNumber)?.moments.at(-1) ?? EMPTY;
+        this.#add(appNumber, last, endMs, paces.taken(appNumber));
+        continue;
+      }
       const remembered = this.#remembered.get(appNumber);
       const isOld = remembered?.moments.every((moment) => sumOf(moment) === 0) ?? true;
       if (isOld || !serves(appNumber)) this.#remembered.delete(appNumber);
       else this.#add(appNumber, EMPTY, endMs, paces.taken(appNumber));
     }
+  }
+
+  /** The queues that are counted now: those that were not for longest. */
+  #inTurn(waiting: ReadonlySet<number>): ReadonlySet<number> {
+    const before = this.#turns.filter((appNumber) => waiting.has(appNumber));
+    const inTurn = new Set(before);
+    const known = new Set([...before, ...this.#remembered.keys()]);
+    const others = [...waiting].filter((appNumber) => !inTurn.has(appNumber));
+    const back = others.filter((appNumber) => known.has(appNumber));
+    const added = others.filter((appNumber) => !known.has(appNumber));
+    const all = [...back, ...added.slice(0, Math.max(0, MOST_REMEMBERED - known.size)), ...before];
+    this.#turns = [...all.slice(COUNTED_AT_ONCE), ...all.slice(0, COUNTED_AT_ONCE)];
+    return new Set(all.slice(0, COUNTED_AT_ONCE));
   }
 
   #add(appNumber: number, depth: Omit<QueueMoment, "begun">, endMs: number, taken: number): void {

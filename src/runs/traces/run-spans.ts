@@ -1,5 +1,8 @@
 import type { DeliveryAttempt } from "../../model/delivery.ts";
+import { isServerRun } from "../../model/http-request.ts";
+import type { LineBatch } from "../../model/line-batch.ts";
 import { newSpanId, type RunTrace } from "../../model/trace.ts";
+import type { RunTarget } from "../../replicas/pool.ts";
 import type { AttemptSpans, LiveRun, RunEnd, RunRequest } from "../live-run.ts";
 import { genAiAttributes } from "./gen-ai.ts";
 import type { Span, SpanAttributes, SpanRef } from "./span-queue.ts";
@@ -7,7 +10,7 @@ import type { Span, SpanAttributes, SpanRef } from "./span-queue.ts";
 /**
  * The spans of a run, made from what it knows when it ends:
  *
- *     receive             from the request to its answer; `fire` for the run of a schedule
+ *     receive             from the request to its answer; `fire` for the run of a schedule; one for all lines of a batch
  *       attempt           from its acceptance, or from when it was claimed again
  *         queue           until a replica got it
  *           start         while no replica was ready
@@ -56,6 +59,35 @@ export function receiveSpan(
       ...runAttributes(request),
       ...(!trace.isFired && { "http.request.method": http === undefined ? "POST" : http.method }),
       ...(answered && { "http.response.status_code": statusCode }),
+    },
+  };
+}
+
+/** The span of a request that brought a batch of lines, above the attempts of their runs. */
+export function uploadSpan(
+  { id, functionName, total }: Pick<LineBatch, "id" | "functionName" | "total">,
+  { projectId, appName, versionId }: RunTarget,
+  trace: Recorded,
+  times: Pick<Span, "startMs" | "endMs">,
+): Span {
+  return {
+    ...PLAIN,
+    ...times,
+    ...inTrace(trace),
+    name: "receive",
+    kind: "server",
+    spanId: trace.spanId,
+    parentId: trace.parentId,
+    isParentRemote: true,
+    attributes: {
+      "millrace.line_batch.id": id,
+      "millrace.line_batch.lines": total,
+      "millrace.project.id": projectId,
+      "millrace.app.name": appName,
+      "millrace.version.id": versionId,
+      ...(!isServerRun({ functionName }) && { "millrace.function": functionName }),
+      "http.request.method": "POST",
+      "http.response.status_code": 202,
     },
   };
 }

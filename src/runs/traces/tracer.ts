@@ -3,6 +3,7 @@ import type { Clock } from "../../kit/clock.ts";
 import type { Lifecycle } from "../../kit/lifecycle.ts";
 import type { Log } from "../../kit/log.ts";
 import type { DeliveryAttempt } from "../../model/delivery.ts";
+import type { LineBatch } from "../../model/line-batch.ts";
 import { isSampled, type Sampling } from "../../model/sampling.ts";
 import {
   type CallTrace,
@@ -12,8 +13,9 @@ import {
   type RunTrace,
   traceBelow,
 } from "../../model/trace.ts";
+import type { RunTarget } from "../../replicas/pool.ts";
 import type { LiveRun, RunEnd, RunRequest } from "../live-run.ts";
-import { attemptSpans, deliverySpan, isRecorded, receiveSpan } from "./run-spans.ts";
+import { attemptSpans, deliverySpan, isRecorded, receiveSpan, uploadSpan } from "./run-spans.ts";
 import { SpanQueue } from "./span-queue.ts";
 
 type TracerParts = { readonly sampling: Sampling; readonly spans: SpanQueue; readonly clock: Clock };
@@ -50,7 +52,7 @@ export class Tracer {
   begin(traceparent: string | null, tracestate: string | null, hasToken: boolean): RunTrace | null {
     const context = traceparent === null ? null : readTrace(traceparent, tracestate);
     if (!context) return this.#parts && this.#root(this.#parts);
-    const { traceId, parentId, state } = context;
+    const { traceId, parentId, state, isRandom = false } = context;
     const said = hasToken && context.isSampled;
     const isTaken = this.#parts ? isSampled(this.#parts.sampling, hasToken ? context : null) : said;
     return {
@@ -58,6 +60,7 @@ export class Tracer {
       parentId,
       spanId: this.#parts && isTaken ? newSpanId() : null,
       isSampled: isTaken,
+      ...(isRandom && { isRandom }),
       state,
     };
   }
@@ -70,7 +73,8 @@ export class Tracer {
 
   #root({ sampling }: TracerParts): RunTrace | null {
     if (!isSampled(sampling, null)) return null;
-    return { traceId: newTraceId(), parentId: null, spanId: newSpanId(), isSampled: true, state: null };
+    const ids = { traceId: newTraceId(), parentId: null, spanId: newSpanId() };
+    return { ...ids, isSampled: true, isRandom: true, state: null };
   }
 
   /** An async run was accepted. */
@@ -79,6 +83,18 @@ export class Tracer {
     if (!this.#parts || !isRecorded(trace)) return;
     const { spans, clock } = this.#parts;
     spans.add(receiveSpan(request, trace, { startMs, endMs: clock.now() }, ACCEPTED));
+  }
+
+  /** A batch of lines was accepted, whose runs belong to its trace. */
+  uploaded(
+    batch: Pick<LineBatch, "id" | "functionName" | "total" | "trace">,
+    target: RunTarget,
+    startMs: number,
+  ): void {
+    const { trace } = batch;
+    if (!this.#parts || !isRecorded(trace)) return;
+    const { spans, clock } = this.#parts;
+    spans.add(uploadSpan(batch, target, trace, { startMs, endMs: clock.now() }));
   }
 
   /** An attempt of a run has ended. All callers are answered before its spans are made. */

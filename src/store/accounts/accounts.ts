@@ -1,4 +1,4 @@
-import { USUAL_WEIGHT } from "../../model/fairness.ts";
+import { USUAL_WEIGHT } from "../../model/queue-limits.ts";
 import { isNoted, noteChange } from "../nodes/changes.ts";
 import { read, type Row, write } from "../operation.ts";
 import { all, isDone } from "../queries.ts";

@@ -1,4 +1,4 @@
-import { QUEUE_STATES, type QueueState } from "../../model/queue-state.ts";
+import { QUEUE_STATES, type QueueState } from "../../model/queue-limits.ts";
 import { isNoted } from "../nodes/changes.ts";
 import { read, write } from "../operation.ts";
 import { all, firstOf } from "../queries.ts";

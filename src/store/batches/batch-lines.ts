@@ -10,11 +10,24 @@ import { addUsage } from "../runs/removal.ts";
 import { isInState, isOver, nameOfState, RUN_COLUMNS, runFromRow, STATE_CODES } from "../runs/run-columns.ts";
 import { BATCH_CODES } from "./line-batches.ts";
 
-/** A line whose turn has come: its run, or how it ends without one. */
+/**
+ * A delayed line has no run until shortly before its time: a million queued runs would be in the way of others. Until then
+ * its `due_at` is so much later than its time, so that it is not among the lines that may have ended.
+ */
+export const WITHOUT_RUN = 2 ** 52;
+/** Later than any time. */
+export const ALL_TIMES = WITHOUT_RUN - 1;
+
+/** A line whose turn has come: its run, how it ends without one, or when it gets one. */
 export type FedLine = {
   readonly line: number;
   readonly label: string | null;
-} & ({ readonly accepted: AcceptedRun } | { readonly end: LineEnd });
+} & (
+  | { readonly accepted: AcceptedRun }
+  | { readonly end: LineEnd }
+  /** It gets its run later. */
+  | { readonly delayedUntil: number }
+);
 
 type LineEnd = { readonly state: RunState; readonly errorCode: string; readonly errorMessage: string };
 
@@ -28,14 +41,13 @@ type Feed = {
   readonly doneBefore: number;
 };
 
-type PackedFeed = {
-  readonly number: number;
-  readonly fed: number;
+/** Lines, and their runs. */
+export type PackedLines = {
   readonly count: number;
-  readonly doneBefore: number;
   readonly lines: ColumnBatch;
   readonly accepted: ReturnType<typeof packAccepted> | null;
 };
+type PackedFeed = Omit<Feed, "lines"> & PackedLines & { readonly delayed: number };
 
 /** Of a line without a run, the place is given when it is collected, as with others: then it has ended already. */
 type OpenLine = FedLine & { readonly number: number };
@@ -44,7 +56,10 @@ const LINE = {
   numbers: {
     batch: ({ number }: OpenLine) => number,
     line: ({ line }: OpenLine) => line,
-    dueAt: (fed: OpenLine) => ("accepted" in fed ? (fed.accepted.run.dueAt ?? 0) : 0),
+    dueAt: (fed: OpenLine) => {
+      if ("delayedUntil" in fed) return WITHOUT_RUN + fed.delayedUntil;
+      return "accepted" in fed ? (fed.accepted.run.dueAt ?? 0) : 0;
+    },
     state: (fed: OpenLine) => ("end" in fed ? STATE_CODES[fed.end.state] : null),
   },
   texts: {
@@ -55,6 +70,17 @@ const LINE = {
   uuids: {},
   blobs: { runId: (fed: OpenLine) => ("accepted" in fed ? uuidBytes(fed.accepted.run.id) : null) },
 };
+
+/** Lines of a batch as columns, with the rows of their runs. */
+export function packFed(number: number, lines: readonly FedLine[]): PackedLines {
+  const open = lines.map((line) => ({ ...line, number }));
+  const accepted = lines.flatMap((line) => ("accepted" in line ? [line.accepted] : []));
+  return {
+    count: lines.length,
+    lines: packColumns(open, LINE),
+    accepted: accepted.length > 0 ? packAccepted(accepted) : null,
+  };
+}
 
 type OpenQuery = {
   readonly number: number;
@@ -99,6 +125,16 @@ type PageQuery = {
   readonly limit: number;
 };
 
+/** Runs, with their inputs or results of at most so many bytes. */
+type RunsQuery = {
+  readonly appNumber: number;
+  readonly ids: readonly string[];
+  readonly side: "input" | "result";
+  readonly maxBytes: number;
+};
+
+const SIDELESS_COLUMNS = PAYLOAD_COLUMNS.filter((name) => name !== "input" && name !== "result");
+
 /** A line of a page, and the bytes of its result. */
 type PageLine = EndedLine & { readonly bytes: number };
 
@@ -106,30 +142,30 @@ type PageLine = EndedLine & { readonly bytes: number };
 export const batchLines = {
   /** Starts the runs of the next lines, and returns whether it did: another node may have, or the batch is over. */
   feed: packedWrite(
-    ({ number, fed, lines, doneBefore }: Feed): PackedFeed => {
-      const open = lines.map((line) => ({ ...line, number }));
-      const accepted = lines.flatMap((line) => ("accepted" in line ? [line.accepted] : []));
-      return {
-        number,
-        fed,
-        count: lines.length,
-        doneBefore,
-        lines: packColumns(open, LINE),
-        accepted: accepted.length > 0 ? packAccepted(accepted) : null,
-      };
-    },
-    async (session, { number, fed, count, doneBefore, lines, accepted }): Promise<boolean> => {
+    ({ number, fed, lines, doneBefore }: Feed): PackedFeed => ({
+      number,
+      fed,
+      doneBefore,
+      delayed: lines.filter((line) => "delayedUntil" in line).length,
+      ...packFed(number, lines),
+    }),
+    async (session, { number, fed, count, doneBefore, delayed, lines, accepted }): Promise<boolean> => {
       const { db, sql } = session;
       const update = db
         .updateTable("lineBatches")
-        .set({ fed: fed + count })
+        .set((eb) => ({ fed: fed + count, delayed: eb("delayed", "+", delayed) }))
         .where("number", "=", number)
         .where("fed", "=", fed)
         .where("state", "in", [BATCH_CODES.running, BATCH_CODES.cancelling]);
       if (!(await isDone(update))) return false;
       await session.insertColumns("batchLines", lines);
+      // A block with delayed lines stays.
       const { rows } = await sql<{ size: number }>`
-        delete from batch_blocks where batch = ${number} and first + line_count <= ${doneBefore}
+        delete from batch_blocks as b where batch = ${number} and first + line_count <= ${doneBefore}
+          and first + line_count > ${fed} and not exists (
+            select 1 from batch_lines as l where l.batch = ${number} and l.line >= b.first
+              and l.line < b.first + b.line_count and l.due_at > ${WITHOUT_RUN}
+          )
         returning length(bytes) as size
       `.execute(db);
       // Last: Postgres locks a row of `usage` from here on.
@@ -149,14 +185,20 @@ export const batchLines = {
     return rows[0]!;
   }),
 
-  /** How many of the open lines are running. */
-  runningCount: read(async (session, query: OpenQuery): Promise<number> => {
+  /** How many open lines of each batch are running. */
+  runningCounts: read(async (session, queries: readonly OpenQuery[]): Promise<Map<number, number>> => {
     const { sql, db } = session;
-    const { rows } = await sql<{ running: number }>`
-      select coalesce(sum(case when ${isInState(session, "running", "l")} then 1 else 0 end), 0) as running
-      from ${openLines(session, query)}
+    if (queries.length === 0) return new Map();
+    const counts = queries.map(
+      (query) => sql`select cast(${query.number} as integer) as number, (
+        select coalesce(sum(case when ${isInState(session, "running", "l")} then 1 else 0 end), 0)
+        from ${openLines(session, query)}
+      ) as running`,
+    );
+    const { rows } = await sql<{ number: number; running: number | string }>`
+      ${sql.join(counts, sql` union all `)}
     `.execute(db);
-    return rows[0]!.running;
+    return new Map(rows.map(({ number, running }) => [number, Number(running)]));
   }),
 
   /** The runs of open lines, of delayed ones too; after a line, by index. */
@@ -231,26 +273,28 @@ export const batchLines = {
     }));
   }),
 
-  /** Records of runs, with their payloads; those that are not stored any more are left out. */
-  runs: read(
-    async ({ db }, { appNumber, ids }: { readonly appNumber: number; readonly ids: readonly string[] }) => {
-      if (ids.length === 0) return [];
-      const columns = [
-        ...RUN_COLUMNS.map((name) => `runs.${name}` as const),
-        ...PAYLOAD_COLUMNS.map((name) => `payloads.${name}` as const),
-      ] as const;
-      const rows = await db
-        .selectFrom("runs")
-        .leftJoin("payloads", (join) =>
-          join.onRef("payloads.appNumber", "=", "runs.appNumber").onRef("payloads.id", "=", "runs.id"),
-        )
-        .select(columns)
-        .where("runs.appNumber", "=", appNumber)
-        .where("runs.id", "in", ids.map(uuidBytes))
-        .execute();
-      return rows.map((row) => ({ run: runFromRow(row), payload: payloadFromRow(row) }));
-    },
-  ),
+  /** Records of runs, with one side of their payloads; those that are not stored any more are left out. */
+  runs: read(async ({ db, sql }, { appNumber, ids, side, maxBytes }: RunsQuery) => {
+    if (ids.length === 0) return [];
+    const column = sql.ref(`payloads.${side}`);
+    const bytes = sql<Uint8Array | null>`case when length(${column}) <= ${maxBytes} then ${column} end`;
+    const rows = await db
+      .selectFrom("runs")
+      .leftJoin("payloads", (join) =>
+        join.onRef("payloads.appNumber", "=", "runs.appNumber").onRef("payloads.id", "=", "runs.id"),
+      )
+      .select(RUN_COLUMNS.map((name) => `runs.${name}` as const))
+      .select(SIDELESS_COLUMNS.map((name) => `payloads.${name}` as const))
+      .select(bytes.as("bytes"))
+      .where("runs.appNumber", "=", appNumber)
+      .where("runs.id", "in", ids.map(uuidBytes))
+      .execute();
+    const nothing = { input: null, result: null };
+    return rows.map((row) => ({
+      run: runFromRow(row),
+      payload: payloadFromRow({ ...row, ...nothing, [side]: row.bytes }),
+    }));
+  }),
 
   /** Lines with runs that failed, by index, after one. */
   failures: read(async (session, query: Omit<PageQuery, "order">) => {

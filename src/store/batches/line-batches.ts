@@ -9,6 +9,7 @@ import {
 } from "../../model/line-batch.ts";
 import type { NewDelivery } from "../../model/delivery.ts";
 import type { Wishes } from "../../model/terms.ts";
+import type { RunTrace } from "../../model/trace.ts";
 import { type ColumnBatch, packColumns } from "../column-batch.ts";
 import { packedWrite, read, type Row, type Session, write } from "../operation.ts";
 import { all, chunks, firstOf, isDone } from "../queries.ts";
@@ -24,6 +25,7 @@ export type NewLineBatch = Pick<
   | "ip"
   | "accountId"
   | "user"
+  | "trace"
   | "keyHash"
   | "fingerprint"
   | "wishes"
@@ -47,6 +49,11 @@ export type OpenBatch = LineBatch & {
   readonly name: string;
   readonly isOrphan: boolean;
 };
+
+/** The account has too many batches of the app that have not ended, or another batch has the key. */
+type Refusal = "too_many" | "key_taken";
+/** Of an account and an app. Each takes part in every look at what may go on. */
+export const MAX_OPEN_BATCHES = 100;
 
 type BatchKey = { readonly appNumber: number; readonly id: string };
 type KeyQuery = { readonly appNumber: number; readonly keyHash: Uint8Array; readonly since: number };
@@ -89,11 +96,18 @@ const BLOCK = {
 
 /** Batches of lines, and the lines that wait for their turn. */
 export const lineBatches = {
-  /** Stores a batch; an earlier one that had its key and ended long ago gives it up. Null if another has the key. */
+  /** Stores a batch; an earlier one that had its key and ended long ago gives it up. */
   insert: write(
-    async ({ db }, batch: NewLineBatch & { readonly since: number }): Promise<LineBatch | null> => {
-      const { id, user, retryOf, wishes, since, ...rest } = batch;
-      const { appNumber, keyHash } = rest;
+    async ({ db }, batch: NewLineBatch & { readonly since: number }): Promise<LineBatch | Refusal> => {
+      const { id, user, retryOf, wishes, trace, since, ...rest } = batch;
+      const { appNumber, accountId, keyHash } = rest;
+      const open = db
+        .selectFrom("lineBatches")
+        .select("number")
+        .where("appNumber", "=", appNumber)
+        .where("accountId", accountId === null ? "is" : "=", accountId)
+        .where("completedAt", "is", null);
+      if ((await open.limit(MAX_OPEN_BATCHES).execute()).length === MAX_OPEN_BATCHES) return "too_many";
       if (keyHash !== null)
         await db
           .updateTable("lineBatches")
@@ -108,6 +122,7 @@ export const lineBatches = {
         callerUser: user,
         retryOf: retryOf === null ? null : uuidBytes(retryOf),
         wishes: wishes && JSON.stringify(wishes),
+        trace: trace && JSON.stringify(trace),
         state: BATCH_CODES.uploading,
         fence: 1,
         total: 0,
@@ -120,7 +135,7 @@ export const lineBatches = {
         .values(row)
         .onConflict((conflict) => conflict.doNothing());
       const made = await firstOf(inserted.returningAll());
-      return made && batchFromRow(made);
+      return made ? batchFromRow(made) : "key_taken";
     },
   ),
 
@@ -249,30 +264,26 @@ export const lineBatches = {
   ),
 
   /** Ends a batch of which every line has ended. False if there are others. */
-  end: packedWrite(
-    ({ delivery, ...ending }: Ending): PackedEnding => ({
-      ...ending,
-      deliveries: delivery && packDeliveries([delivery]),
-    }),
-    async (session, { number, now, deliveries }): Promise<boolean> => {
-      for (const by of ["complete", "finishCancel"] as const) {
-        const moved = move(session, by, number).set({ completedAt: now, updatedAt: now, sealedSecret: null });
-        if (!(await isDone(moved.whereRef("ended", ">=", "total")))) continue;
-        await removeBlocks(session, number);
-        if (deliveries) await session.insertColumns("deliveries", deliveries);
-        return true;
-      }
-      return false;
-    },
-  ),
+  end: packedWrite(packEnding, async (session, { number, now, deliveries }): Promise<boolean> => {
+    for (const by of ["complete", "finishCancel"] as const) {
+      const moved = move(session, by, number).set({ completedAt: now, updatedAt: now, sealedSecret: null });
+      if (!(await isDone(moved.whereRef("ended", ">=", "total")))) continue;
+      await removeBlocks(session, number);
+      if (deliveries) await session.insertColumns("deliveries", deliveries);
+      return true;
+    }
+    return false;
+  }),
 
-  /** Ends a batch of a deleted app: its lines are not looked at any more. */
-  drop: write(async (session, { number, now }: { readonly number: number; readonly now: number }) => {
+  /** Ends a batch of a deleted app: its lines are not looked at any more. False if it has ended. */
+  drop: packedWrite(packEnding, async (session, { number, now, deliveries }): Promise<boolean> => {
     const update = session.db
       .updateTable("lineBatches")
       .set({ state: BATCH_CODES.cancelled, completedAt: now, updatedAt: now, sealedSecret: null });
-    await update.where("number", "=", number).where("completedAt", "is", null).execute();
+    if (!(await isDone(update.where("number", "=", number).where("completedAt", "is", null)))) return false;
     await removeBlocks(session, number);
+    if (deliveries) await session.insertColumns("deliveries", deliveries);
+    return true;
   }),
 
   /** Removes some lines of batches that ended before the cutoff, and batches without any; returns how much it removed. */
@@ -295,6 +306,10 @@ export const lineBatches = {
     return limit;
   }),
 };
+
+function packEnding({ delivery, ...ending }: Ending): PackedEnding {
+  return { ...ending, deliveries: delivery && packDeliveries([delivery]) };
+}
 
 /** An update that moves a batch, if it is in a state from which it may be moved. */
 function move({ db }: Pick<Session, "db">, by: LineBatchMove, number: number) {
@@ -324,7 +339,8 @@ async function removeBlocks(session: Session, number: number): Promise<void> {
 
 /** A batch as it is stored. */
 function batchFromRow(row: Row<"lineBatches">): LineBatch {
-  const { id, callerUser: user, wishes, retryOf, state: code, rate, rateAt, floor: _floor, ...rest } = row;
+  const { id, callerUser: user, wishes, trace, retryOf, state: code, rate, rateAt, ...others } = row;
+  const { floor: _floor, sweptTo: _sweptTo, ...rest } = others;
   const state = LINE_BATCH_STATES[code];
   if (state === undefined) throw new RangeError(`a stored batch has the unknown state ${code}`);
   return {
@@ -332,6 +348,7 @@ function batchFromRow(row: Row<"lineBatches">): LineBatch {
     id: uuidText(id),
     user,
     wishes: wishes === null ? null : (JSON.parse(wishes) as Wishes),
+    trace: trace === null ? null : (JSON.parse(trace) as RunTrace),
     retryOf: retryOf && uuidText(retryOf),
     state,
     rate: { perSecond: rate, at: rateAt } satisfies Rate,

@@ -29,10 +29,14 @@ export type BatchFile = Key &
     readonly isWhole: boolean;
   };
 type NewFile = Omit<BatchFile, "number" | "isWhole" | "bytes">;
+type Owner = Pick<Key, "appNumber"> & Pick<Caller, "accountId">;
 type Part = { readonly number: number; readonly part: number; readonly bytes: Uint8Array };
 
 /** A batch as a client of OpenAI made it; `details` is JSON. */
 export type OpenAiBatch = Key & Caller & Times & { readonly details: string };
+type Keyed = { readonly keyHash: Uint8Array; readonly fingerprint: Uint8Array };
+type NewBatch = OpenAiBatch & { readonly key: Keyed | null; readonly since: number };
+type KeyQuery = Pick<Key, "appNumber"> & Pick<Keyed, "keyHash"> & { readonly since: number };
 
 /** Files of requests, in parts. */
 export const batchFiles = {
@@ -42,20 +46,19 @@ export const batchFiles = {
     return made!.number;
   }),
 
-  /** Stores the next part. False if the file is gone, or the app's files would have more bytes than that. */
-  append: write(
-    async ({ db, sql }, part: Part & { readonly appNumber: number; readonly maxBytes: number }) => {
-      const { number, appNumber, maxBytes, bytes } = part;
-      const { rows } = await sql<{ used: number | string }>`
-      select coalesce(sum(bytes), 0) as used from batch_files where app_number = ${appNumber}
-    `.execute(db);
-      if (Number(rows[0]?.used ?? 0) + bytes.length > maxBytes) return false;
-      const grown = db.updateTable("batchFiles").set((eb) => ({ bytes: eb("bytes", "+", bytes.length) }));
-      if (!(await isDone(grown.where(all({ number, isWhole: 0 }))))) return false;
-      await db.insertInto("batchFileParts").values({ file: number, part: part.part, bytes }).execute();
-      return true;
-    },
-  ),
+  /** Stores the next part. False if the file is gone, or the account's files of the app would have more bytes than that. */
+  append: write(async ({ db, sql }, part: Part & Owner & { readonly maxBytes: number }): Promise<boolean> => {
+    const { number, appNumber, accountId, maxBytes, bytes } = part;
+    const isOwn = accountId === null ? sql`account_id is null` : sql`account_id = ${accountId}`;
+    const { rows } = await sql<{ used: number | string }>`
+        select coalesce(sum(bytes), 0) as used from batch_files where app_number = ${appNumber} and ${isOwn}
+      `.execute(db);
+    if (Number(rows[0]?.used ?? 0) + bytes.length > maxBytes) return false;
+    const grown = db.updateTable("batchFiles").set((eb) => ({ bytes: eb("bytes", "+", bytes.length) }));
+    if (!(await isDone(grown.where(all({ number, isWhole: 0 }))))) return false;
+    await db.insertInto("batchFileParts").values({ file: number, part: part.part, bytes }).execute();
+    return true;
+  }),
 
   /** All of it has arrived. */
   finish: write(
@@ -113,9 +116,30 @@ export const batchFiles = {
 
 /** Batches as clients of OpenAI made them. */
 export const openaiBatches = {
-  insert: write(async ({ db }, { id, user, ...rest }: OpenAiBatch): Promise<void> => {
-    const row = { ...rest, id: uuidBytes(id), callerUser: user };
-    await db.insertInto("openaiBatches").values(row).execute();
+  /** False if another one has the key. One that was made long ago gives it up. */
+  insert: write(async ({ db }, { id, user, key, since, ...rest }: NewBatch): Promise<boolean> => {
+    const { appNumber } = rest;
+    if (key)
+      await db
+        .updateTable("openaiBatches")
+        .set({ keyHash: null })
+        .where(all({ appNumber, keyHash: key.keyHash }))
+        .where("createdAt", "<=", since)
+        .execute();
+    const { keyHash = null, fingerprint = null } = key ?? {};
+    const row = { ...rest, id: uuidBytes(id), callerUser: user, keyHash, fingerprint };
+    const inserted = db
+      .insertInto("openaiBatches")
+      .values(row)
+      .onConflict((conflict) => conflict.doNothing());
+    return await isDone(inserted);
+  }),
+
+  /** The batch that has an idempotency key, made after `since`, and what the key was used for. */
+  findByKey: read(async ({ db }, { appNumber, keyHash, since }: KeyQuery) => {
+    const query = db.selectFrom("openaiBatches").selectAll().where(all({ appNumber, keyHash }));
+    const row = await firstOf(query.where("keyHash", "is not", null).where("createdAt", ">", since));
+    return row && { batch: batchFromRow(row), fingerprint: row.fingerprint };
   }),
 
   find: read(async ({ db }, { appNumber, id }: Key): Promise<OpenAiBatch | null> => {

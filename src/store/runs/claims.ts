@@ -156,8 +156,9 @@ export const claims = {
     const notes = await removeRows(session, "checkpoints", anew);
     await addUsage(session, { bytes: -(parts.bytes + notes.bytes) });
     const claimed = rows.filter(({ id }) => !left.has(uuidText(id)));
-    // What begins again because a service died has been counted.
-    const begun = claimed.filter(({ interruptions }) => interruptions === 0);
+    // What begins again because a service died has been counted. Later attempts are counted in any case: which of them
+    // was interrupted is not known.
+    const begun = claimed.filter(({ interruptions, attempt }) => interruptions === 0 || attempt > 1);
     const startedKeys = await countStarts(session, limits, begun);
     const runs = claimed.map((row) => {
       const id = uuidText(row.id);

@@ -1,4 +1,4 @@
-import { type ColumnInsert, read, type Row, type Session, write } from "../operation.ts";
+import { type ColumnInsert, heavyRead, read, type Row, type Session, write } from "../operation.ts";
 import { all, doNothing, type StoredKey, storedKey } from "../queries.ts";
 import type { Payload, PayloadBlob, Run, RunKey } from "../../model/run.ts";
 import { type ColumnBatch, type ColumnSources, packColumns } from "../column-batch.ts";
@@ -158,11 +158,23 @@ export function payloadFromRow(row: { [Name in keyof PayloadRow]: PayloadRow[Nam
   };
 }
 
+type ResultPart = RunKey & { readonly from: number; readonly bytes: number };
+
 /** Inputs and results of runs, while they are kept. */
 export const payloads = {
   find: read(async ({ db }, key: RunKey): Promise<Payload | null> => {
     const query = db.selectFrom("payloads").where(all(storedKey(key)));
     const row = await query.select(PAYLOAD_COLUMNS).executeTakeFirst();
     return row ? payloadFromRow(row) : null;
+  }),
+
+  /** Some bytes of a result, counted from 0; null if it is not stored in the row. */
+  resultPart: heavyRead(async ({ sql, db }, part: ResultPart): Promise<Uint8Array | null> => {
+    const { appNumber, id } = storedKey(part);
+    const { rows } = await sql<{ bytes: Uint8Array | null }>`
+      select substr(result, cast(${part.from + 1} as integer), cast(${part.bytes} as integer)) as bytes
+      from payloads where app_number = ${appNumber} and id = ${id}
+    `.execute(db);
+    return rows[0]?.bytes ?? null;
   }),
 };

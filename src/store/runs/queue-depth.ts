@@ -1,7 +1,7 @@
 import type { RawBuilder } from "kysely";
 import { heavyRead, type Session } from "../operation.ts";
 import { isParked } from "./key-limits.ts";
-import { isDue, isInState, isQueued, placeInQueue } from "./run-columns.ts";
+import { isDue, isInState, placeInQueue } from "./run-columns.ts";
 
 /** What waits for its turn in an app's queue, and what runs. */
 export type QueueDepth = {
@@ -11,7 +11,7 @@ export type QueueDepth = {
   readonly low: number;
   /** There are more, which are not counted. */
   readonly hasMore: boolean;
-  /** When the first of them was accepted. */
+  /** When the first of those that were counted was accepted. */
   readonly oldestAt: number | null;
   readonly running: number;
   /** Those that wait until fewer runs of their concurrency key run. */
@@ -28,20 +28,21 @@ export const queueDepth = {
     const { rows } = await sql<
       Record<"high" | "normal" | "low" | "running" | "parked", number> & { oldestAt: number | null }
     >`
+      with counted as (
+        select id, ${headStart(session)} as head_start from runs
+        where runs.app_number = ${appNumber} and ${isDue(session)} limit ${most + 1}
+      )
       select
         coalesce(sum(case when head_start > 0 then 1 else 0 end), 0) as high,
         coalesce(sum(case when head_start = 0 then 1 else 0 end), 0) as normal,
         coalesce(sum(case when head_start < 0 then 1 else 0 end), 0) as low,
-        (select created_at from runs where app_number = ${appNumber} and ${isQueued(session)} and due_at is null
-          order by id limit 1) as oldest_at,
+        (select created_at from runs where app_number = ${appNumber}
+          and id = (select id from counted order by id limit 1)) as oldest_at,
         (select count(*) from runs where app_number = ${appNumber} and ${isInState(session, "running")} and is_async = 1) as running,
         (select count(*) from (
           select 1 from runs where runs.app_number = ${appNumber} and ${isParked(session)} limit ${most}
         ) as counted) as parked
-      from (
-        select ${headStart(session)} as head_start from runs
-        where runs.app_number = ${appNumber} and ${isDue(session)} limit ${most + 1}
-      ) as counted
+      from counted
     `.execute(db);
     const depth = rows[0]!;
     return { ...depth, hasMore: depth.high + depth.normal + depth.low > most };

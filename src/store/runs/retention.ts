@@ -1,100 +1,11 @@
 import { firstIdAt } from "../../kit/ids.ts";
-import { appsFound, LAST_ID, type StoredKey } from "../queries.ts";
+import { appsFound, type StoredKey } from "../queries.ts";
 import { PENDING } from "./deliveries.ts";
 import { read, type Session, write } from "../operation.ts";
+import { isRemovable, type Kept, oldestRuns } from "./oldest-runs.ts";
 import { addUsage, type KeyedTable, readUsage, removeContents } from "./removal.ts";
 import { removeDeliveries, removeRecords, ROW_SIZES } from "./removal.ts";
 import { isOver } from "./run-columns.ts";
-
-type Head = StoredKey & { readonly table: KeyedTable };
-
-/**
- * The oldest runs over all apps that have rows in one of the tables, have ended and have no open delivery. Keys are
- * ordered only within each app, so this reads the apps with old enough runs, and each only as far as necessary.
- */
-async function oldestRuns(session: Session, tables: readonly KeyedTable[], limit: number) {
-  const floors = await batchFloors(session);
-  const heads: Head[] = [];
-  for (const table of tables) heads.push(...(await oldestOfEachApp(session, table)));
-  let oldest: StoredKey[] = [];
-  let last: Uint8Array = LAST_ID;
-  for (const { table, appNumber, id } of heads.toSorted(byAge)) {
-    if (Buffer.compare(id, last) > 0) break;
-    const ids = await oldestOfApp(session, { table, appNumber, last, floor: floors.get(appNumber), limit });
-    const merged = [...oldest, ...ids.map((found) => ({ appNumber, id: found }))].toSorted(byAge);
-    // A run may be in two of the tables.
-    const distinct = merged.filter((key, i) => i === 0 || byAge(key, merged[i - 1]!) !== 0);
-    oldest = distinct.slice(0, limit);
-    if (oldest.length === limit) last = oldest.at(-1)!.id;
-  }
-  return oldest;
-}
-
-function byAge(a: StoredKey, b: StoredKey): number {
-  return Buffer.compare(a.id, b.id);
-}
-
-async function oldestOfEachApp(session: Session, table: KeyedTable): Promise<Head[]> {
-  const { sql, db } = session;
-  const rows = sql.table(table);
-  const { rows: found } = await sql<{ appNumber: number; id: Uint8Array | null }>`
-    ${appsFound(session, table)}
-    select found.app_number, (
-      select t.id from ${rows} as t cross join runs as r
-      where t.app_number = found.app_number and r.app_number = t.app_number and r.id = t.id
-        and ${isRemovable(session)} and ${isBelowBatches(session)}
-      order by t.id limit 1
-    ) as id
-    from found where found.app_number is not null
-  `.execute(db);
-  return found.flatMap(({ appNumber, id }) => (id === null ? [] : { table, appNumber, id }));
-}
-
-async function oldestOfApp(
-  session: Session,
-  query: {
-    table: KeyedTable;
-    appNumber: number;
-    last: Uint8Array;
-    floor: Uint8Array | undefined;
-    limit: number;
-  },
-): Promise<Uint8Array[]> {
-  const { sql, db } = session;
-  const { last, floor } = query;
-  const isOld = floor && Buffer.compare(floor, last) <= 0 ? sql`t.id < ${floor}` : sql`t.id <= ${last}`;
-  const { rows } = await sql<{ id: Uint8Array }>`
-    select distinct t.id from ${sql.table(query.table)} as t cross join runs as r
-    where t.app_number = ${query.appNumber} and ${isOld} and r.app_number = t.app_number and r.id = t.id
-      and ${isRemovable(session)}
-    order by t.id limit ${query.limit}
-  `.execute(db);
-  return rows.map(({ id }) => id);
-}
-
-/**
- * For each app with open batches, the first id that a run of these may have. Nothing from there on is removed because of a
- * cap: a batch may have a million runs that are to stay, and they are not looked through for others.
- */
-async function batchFloors({ db }: Session): Promise<Map<number, Uint8Array>> {
-  const open = db.selectFrom("lineBatches").select(["appNumber", "floor"]).where("completedAt", "is", null);
-  const rows = await open.orderBy("floor", "desc").execute();
-  return new Map(rows.map(({ appNumber, floor }) => [appNumber, floor]));
-}
-
-function isBelowBatches({ sql }: Session) {
-  return sql<boolean>`t.id < coalesce((
-    select b.floor from line_batches as b
-    where b.app_number = found.app_number and b.completed_at is null order by b.floor limit 1
-  ), ${LAST_ID})`;
-}
-
-/** Whether the run `r` has ended and has no open delivery. */
-function isRemovable(session: Session) {
-  const { sql } = session;
-  return sql<boolean>`${isOver(session, "r")}
-    and not exists (select 1 from deliveries as d where d.id = r.id and d.state = ${sql.lit(PENDING)})`;
-}
 
 /** Whether the run `r` is part of a batch that has not ended, or has ended since the cutoff. */
 function isInBatch({ sql }: Pick<Session, "sql">, cutoff: number) {
@@ -108,7 +19,7 @@ function isInBatch({ sql }: Pick<Session, "sql">, cutoff: number) {
 type Expiry = { readonly appNumber: number; readonly cutoff: number; readonly limit: number };
 
 type Sweep = { readonly before: number; readonly limit: number };
-type OldestSweep = { readonly limit: number; readonly keep: "record" | "nothing" };
+type OldestSweep = { readonly limit: number; readonly keep: Kept };
 
 /** Removes expired data, a little at a time; each operation returns how much it removed. */
 export const retention = {
@@ -179,8 +90,7 @@ export const retention = {
 
   /** Removes the oldest runs over all apps that have ended and have no open delivery, or only their contents. */
   removeOldest: write(async (session, { limit, keep }: OldestSweep): Promise<number> => {
-    const tables = keep === "record" ? (["payloads", "transcripts"] as const) : (["runs"] as const);
-    const keys = await oldestRuns(session, tables, limit);
+    const keys = await oldestRuns(session, keep, limit);
     const { runs, bytes } = await (keep === "record" ? removeContents : removeRecords)(session, keys);
     await addUsage(session, { runs: -runs, bytes: -bytes });
     return keys.length;

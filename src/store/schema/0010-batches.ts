@@ -24,8 +24,10 @@ export const LINE_BATCH_TABLES = {
     /** Lines and bytes that are stored. */
     total: "bigint",
     totalBytes: "bigint",
-    /** Lines from the first one on that have a row in `batch_lines`; and how many of these have ended. */
+    /** Lines from the first one on that have a row in `batch_lines`; of these, lines whose runs wait for the end of a delay. */
     fed: "bigint default 0",
+    delayed: "bigint default 0",
+    /** How many of the lines that were fed have ended. */
     ended: "bigint default 0",
     succeeded: "bigint default 0",
     failed: "bigint default 0",
@@ -34,6 +36,8 @@ export const LINE_BATCH_TABLES = {
     rateAt: "bigint default 0",
     /** No run of it has an id below this. */
     floor: "bytes",
+    /** Runs of the app below this have been looked at by what keeps the caps of storage; null: none above the floor. */
+    sweptTo: "bytes?",
     createdAt: "bigint",
     updatedAt: "bigint",
     uploadedAt: "bigint?",
@@ -41,7 +45,7 @@ export const LINE_BATCH_TABLES = {
     indexes: [
       "unique line_batches_by_id (app_number, id)",
       "unique line_batches_by_key (app_number, key_hash) where key_hash is not null",
-      "line_batches_open (number) where completed_at is null",
+      "line_batches_open (app_number, account_id) where completed_at is null",
       "line_batches_ended (completed_at) where completed_at is not null",
     ],
   },
@@ -60,7 +64,7 @@ export const LINE_BATCH_TABLES = {
     line: "bigint", // Its index, from 0.
     label: "text?", // The caller's own id for it, as JSON.
     runId: "bytes?", // Null for a line that could not be read, or was cancelled before it had a run.
-    /** It has not ended before then; 0: it may have. */
+    /** It has not ended before then; 0: it may have. Of a delayed line without a run, `WITHOUT_RUN` more. */
     dueAt: "bigint",
     /** Its place among the lines that have ended, from 1; null until it has. */
     place: "bigint?",
@@ -83,7 +87,7 @@ export async function lineBatches(db: Kysely<unknown>, dialect: Dialect): Promis
     await sql`
       insert into sqlite_stat1 (tbl, idx, stat) values
         ('line_batches', 'line_batches_by_id', '1000 100 1'), ('line_batches', 'line_batches_by_key', '100 10 1'),
-        ('line_batches', 'line_batches_open', '10 1'), ('line_batches', 'line_batches_ended', '1000 2'),
+        ('line_batches', 'line_batches_open', '10 2 1'), ('line_batches', 'line_batches_ended', '1000 2'),
         ('batch_blocks', 'sqlite_autoindex_batch_blocks_1', '10000 100 1'),
         ('batch_lines', 'batch_lines', '1000000 10000 1'), ('batch_lines', 'batch_lines_open', '10000 2000 1000 1'),
         ('batch_lines', 'batch_lines_ended', '1000000 10000 1'), ('batch_lines', 'batch_lines_by_run', '1000000 1')

@@ -16,7 +16,11 @@ export const OPENAI_BATCH_TABLES = {
     isWhole: "smallint",
     createdAt: "bigint",
     expiresAt: "bigint",
-    indexes: ["unique batch_files_by_id (app_number, id)", "batch_files_by_expiry (expires_at)"],
+    indexes: [
+      "unique batch_files_by_id (app_number, id)",
+      "batch_files_by_account (app_number, account_id)",
+      "batch_files_by_expiry (expires_at)",
+    ],
   },
   batchFileParts: {
     file: "integer", // Its number.
@@ -32,9 +36,16 @@ export const OPENAI_BATCH_TABLES = {
     callerUser: "text?",
     /** What was asked, and what is wrong with the file: JSON. */
     details: "text",
+    /** Its idempotency key, while that counts, and what it was used for. */
+    keyHash: "bytes?",
+    fingerprint: "bytes?",
     createdAt: "bigint",
     expiresAt: "bigint",
-    indexes: ["unique openai_batches_by_id (app_number, id)", "openai_batches_by_expiry (expires_at)"],
+    indexes: [
+      "unique openai_batches_by_id (app_number, id)",
+      "unique openai_batches_by_key (app_number, key_hash) where key_hash is not null",
+      "openai_batches_by_expiry (expires_at)",
+    ],
   },
 } as const satisfies Tables;
 
@@ -44,9 +55,11 @@ export async function openaiBatches(db: Kysely<unknown>, dialect: Dialect): Prom
   if (dialect.kind === "sqlite") {
     await sql`
       insert into sqlite_stat1 (tbl, idx, stat) values
-        ('batch_files', 'batch_files_by_id', '1000 100 1'), ('batch_files', 'batch_files_by_expiry', '1000 2'),
+        ('batch_files', 'batch_files_by_id', '1000 100 1'), ('batch_files', 'batch_files_by_account', '1000 100 20'),
+        ('batch_files', 'batch_files_by_expiry', '1000 2'),
         ('batch_file_parts', 'sqlite_autoindex_batch_file_parts_1', '10000 100 1'),
         ('openai_batches', 'openai_batches_by_id', '1000 100 1'),
+        ('openai_batches', 'openai_batches_by_key', '100 10 1'),
         ('openai_batches', 'openai_batches_by_expiry', '1000 2')
     `.execute(db);
     await sql`analyze sqlite_schema`.execute(db);

@@ -241,10 +241,39 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     },
   );
 
+  verifies(
+    "batches.draining",
+    `a queue that is drained becomes empty, and a batch goes on later, on ${kind}`,
+    async () => {
+      const toml = "[scaling]\nmax_replicas = 1\n[queue]\nmax_backlog = 2\n";
+      const app = await service().own({ main: MAIN, toml });
+      const { number: appNumber } = service().apps.get(app)!.app;
+      const id = await accepted(service(), app, numbers(6), { functionName: "hold" });
+      const runs = async () => await service().service.store.runs.list({ appNumber, limit: 9 });
+      // One for the slot, and half of what may wait.
+      await until("the first lines are in the queue", async () => (await runs()).length === 2);
+      const site = await ManagementSite.open(service());
+      const app_id = `${site.projectId}-${app}`;
+      await site.call("drainQueue", { app_id });
+      writeFileSync(bundleFile(service(), app, "go"), "");
+      await until("these have ended", async () => (await record(service(), app, id)).succeeded === 2);
+      expect(await record(service(), app, id)).toMatchObject({
+        status: "running",
+        queue: "draining",
+        waiting: 4,
+      });
+      expect(await runs()).toHaveLength(2);
+      await site.call("resumeQueue", { app_id });
+      expect(await endedBatch(service(), app, id)).toMatchObject({ succeeded: 6, queue: null });
+    },
+  );
+
   verifies("batches.deleted", `a batch ends with its app, on ${kind}`, async () => {
     const app = await service().own({ main: MAIN, toml: TOML });
     const appNumber = service().apps.get(app)!.app.number;
-    const id = await accepted(service(), app, numbers(2_600), { functionName: "hold" });
+    const target = await WebhookTarget.open();
+    const suffix = `?webhookEndpoint=${encodeURIComponent(target.url)}`;
+    const id = await accepted(service(), app, numbers(2_600), { functionName: "hold", suffix });
     const site = await ManagementSite.open(service());
     await site.call("deleteApp", { app_id: `${site.projectId}-${app}` });
     const { lineBatches } = service().service.store;
@@ -253,6 +282,9 @@ describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
     const { number, total } = (await find())!;
     expect(await lineBatches.block({ number, line: total - 1 })).toBeNull();
     expect((await ofBatch(service(), app, `/${id}`)).status).toBe(404);
+    await until("the webhook is called", () => target.received.length > 0);
+    const told = JSON.parse(target.received[0]!.body.toString());
+    expect(told).toMatchObject({ id, status: "cancelled", total: 2_600, waiting: 0, running: 0 });
   });
 
   test(`batches are listed, newest first, on ${kind}`, async () => {

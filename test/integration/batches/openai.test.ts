@@ -4,9 +4,11 @@ import { describe, expect } from "vitest";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
+import { uuidv7 } from "../../support/ids.ts";
 import { until } from "../../support/until.ts";
 import { verifies } from "../../verifies.ts";
 import { bundleFile } from "../async/site.ts";
+import { endedBatch, results } from "./batch-site.ts";
 
 const MAIN = `
 import os, time
@@ -29,9 +31,14 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         text = body["messages"][0]["content"]
         status = 400 if text == "bad" else 200
-        answer = json.dumps({"path": self.path, "content": text.upper()}).encode()
+        answer = json.dumps({"path": self.path, "content": text.upper()}, indent=1).encode()
+        if text == "long":
+            answer = json.dumps(["x" * 1000] * 1000, indent=1).encode()
+        kind = "text/plain" if text == "text" else "application/json"
+        if text == "text":
+            answer = b"no json"
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -134,19 +141,38 @@ describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
       const client = new OpenAI({ apiKey, baseURL: service().url("server", "v1"), maxRetries: 0 });
       const batch = await ended(
         client,
-        (await started(client, request("a", "one") + request("b", "bad"))).id,
+        (
+          await started(
+            client,
+            request("a", "one") + request("b", "bad") + request("c", "long") + request("d", "text"),
+          )
+        ).id,
       );
       expect(batch).toMatchObject({
         status: "completed",
-        request_counts: { total: 2, completed: 1, failed: 1 },
+        request_counts: { total: 4, completed: 3, failed: 1 },
       });
-      const [result] = await linesOf(client, batch.output_file_id);
+      const [result, long, plain] = await linesOf(client, batch.output_file_id);
       expect(result.response).toMatchObject({ status_code: 200, body: { path: CHAT, content: "ONE" } });
+      // Larger than what a record shows, and in many lines.
+      expect(long.response.body).toEqual(Array(1000).fill("x".repeat(1000)));
+      expect(plain.response).toMatchObject({ status_code: 200, body: "no json" });
       const [failed] = await linesOf(client, batch.error_file_id);
       expect(failed).toMatchObject({
         custom_id: "b",
-        response: { status_code: 500, body: { content: "BAD" } },
+        response: { status_code: 400, body: { content: "BAD" } },
       });
+      const [{ id = "" } = {}] = (
+        await service().call("server", "", { method: "GET", functionName: "batches" })
+      ).json.items;
+      const retried = await service().call("server", "", { functionName: `batches/${id}/retry` });
+      expect(retried.json).toMatchObject({ functionName: CHAT, total: 1, retryOf: id });
+      const [again] = await results(
+        service(),
+        "server",
+        (await endedBatch(service(), "server", retried.json.id)).id,
+      );
+      expect(again).toMatchObject({ id: "b", status: "failure", result: { path: CHAT, content: "BAD" } });
       const direct = await service().call(
         "server",
         { messages: [{ content: "x" }] },
@@ -232,6 +258,43 @@ describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
       });
     },
   );
+
+  verifies("openai-batches.key", `a batch is made once for a key, on ${kind}`, async () => {
+    const client = clientOf();
+    const create = async (id: string, key: string) => {
+      const asked = { input_file_id: id, endpoint: CHAT, completion_window: "24h" } as const;
+      return await client.batches.create(asked, { headers: { "Idempotency-Key": key } }).withResponse();
+    };
+    for (const [key, text] of [
+      ["good", request("a", "one")],
+      ["faulty", "no json\n"],
+    ] as const) {
+      const file = await fileOf(client, text);
+      const made = await Promise.all([create(file, key), create(file, key), create(file, key)]);
+      expect(new Set(made.map(({ data }) => data.id)).size).toBe(1);
+      const again = await create(file, key);
+      expect([again.data.id, again.response.headers.get("idempotent-replayed")]).toEqual([
+        made[0].data.id,
+        "true",
+      ]);
+      await expect(create(await fileOf(client, text), key)).rejects.toMatchObject({ status: 422 });
+      if (key === "good") await ended(client, made[0].data.id);
+    }
+  });
+
+  verifies("openai-batches.quota", `an account's files count for itself alone, on ${kind}`, async () => {
+    const { store } = service().service;
+    const { number: appNumber } = service().apps.get("words")!.app;
+    const file = { appNumber, user: null, name: "f", purpose: "batch", createdAt: 1, expiresAt: 2 };
+    const fill = async (accountId: string, maxBytes: number) => {
+      const number = await store.batchFiles.insert({ ...file, accountId, id: uuidv7(Date.now()) });
+      const part = { number, appNumber, accountId, part: 0, bytes: Buffer.alloc(10) };
+      return await store.batchFiles.append({ ...part, maxBytes });
+    };
+    expect(await fill("sa-full", 10)).toBe(true);
+    expect(await fill("sa-full", 19)).toBe(false);
+    expect(await fill("sa-other", 10)).toBe(true);
+  });
 
   verifies("openai-batches.cancel", `a batch is cancelled, and batches are listed, on ${kind}`, async () => {
     const client = clientOf();

@@ -74,6 +74,26 @@ describe.each(DATABASE_KINDS)("uploads of batches on %s", (kind) => {
   );
 
   verifies(
+    "batches.resume",
+    `an upload to an app that accepts small bodies only goes on after what is stored, on ${kind}`,
+    async () => {
+      const app = await service().own({ main: MAIN, toml: TOML });
+      const headers = { "idempotency-key": "small" };
+      // A block of them is larger than several lines may be.
+      const lines = (count: number, char = "p") =>
+        Array.from({ length: count }, (_, n) => `{"input":{"n":"${char.repeat(2_000)}${n}"}}\n`).join("");
+      const first = open(service(), app, headers);
+      first.write(lines(700));
+      await until("lines are stored", async () => ((await list(app))[0]?.total ?? 0) > 500);
+      first.destroy();
+      const other = await upload(service(), app, lines(800, "q"), { headers });
+      expect([other.status, other.json.code]).toEqual([422, "idempotency_mismatch"]);
+      const again = await upload(service(), app, lines(800), { headers });
+      expect([again.status, again.json.total]).toEqual([202, 800]);
+    },
+  );
+
+  verifies(
     "batches.abandoned",
     `without a key an upload that ends too early never runs, on ${kind}`,
     async () => {

@@ -46,6 +46,13 @@ verifies("cli.map", "each line of stdin is an input, and each has its result, in
   expect(batch).toMatchObject({ status: "completed", total: 1, succeeded: 1 });
 });
 
+verifies("cli.map", "the runs wait in the line that is named", async () => {
+  const client = new Client(shared());
+  const { stdout } = await fed(client, '{"n":1}\n', "map", "tool", "--fairness-key", "customer-9");
+  const { run_id: runId } = JSON.parse(stdout) as { run_id: string };
+  expect((await shared().ofRun("tool", runId)).json).toMatchObject({ fairnessKey: "customer-9" });
+});
+
 verifies("cli.map", "lines that fail are results too, and the command says how many there are", async () => {
   const client = new Client(shared());
   const inputs = '{"n":1}\nno json\n{"n":2}},"id":1,"x":{"y":1\n5\n{"n":2}\n';

@@ -44,6 +44,15 @@ describe("map", () => {
     },
   );
 
+  verifies("client.map.fairness", "the calls wait in the line that is named", async () => {
+    const client = clientOf(service());
+    const options = { function: "double", fairnessKey: "customer-7" };
+    expect(await listOf(client.map("app", [{ n: 4 }], options))).toEqual([8]);
+    const { id } = await newest(client);
+    const [result] = await listOf(client.batches.find("app", id).results());
+    expect((await service().ofRun("app", result!.runId!)).json).toMatchObject({ fairnessKey: "customer-7" });
+  });
+
   verifies(
     "client.map.errors",
     "throws the error of a call, or yields it, and leaving cancels the rest",

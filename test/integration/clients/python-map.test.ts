@@ -29,6 +29,15 @@ show([
     },
   );
 
+  verifies("client.map.fairness", "the calls wait in the line that is named", async () => {
+    const shown = await python(`
+list(millrace.map("app", [{"n": 4}], function="double", fairness_key="customer-8"))
+newest = next(millrace.batches.list("app"))
+show([result.run_id for result in millrace.batches.find("app", newest["id"]).results()])`);
+    const [runId] = shown as string[];
+    expect((await service().ofRun("app", runId!)).json).toMatchObject({ fairnessKey: "customer-8" });
+  });
+
   verifies("client.map.errors", "a call that fails ends a map, or its error is yielded", async () => {
     const shown = await python(`
 def raised(call):

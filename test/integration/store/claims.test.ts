@@ -59,6 +59,25 @@ describe.each(DATABASE_KINDS)("claims on %s", (kind) => {
     };
   }
 
+  test("later attempts of a run that was interrupted count towards the app's rate", async () => {
+    const [run] = (await queue(2)) as [Run, Run];
+    const { appNumber, id } = run;
+    const rates = { rateLimit: { count: 1, periodSeconds: 10 }, concurrencyKeyRateLimit: null };
+    const limits = { concurrencyLimit: null, concurrencyKeyLimit: null, maxBacklog: null };
+    const begin = async (now: number) => {
+      const query = { appNumber, owner: "one", ...ALL, limit: 1, queue: { ...limits, ...rates }, now };
+      const { runs, held } = await store.claims.claim(query);
+      return runs.length > 0 ? runs.map((claimed) => claimed.run.id) : held;
+    };
+    expect(await begin(NOW)).toEqual([id]);
+    await store.claims.recover({ owner: "two", isAlone: false, dead: ["one"] });
+    expect(await begin(NOW + 20_000)).toEqual([id]);
+    const second = { isInterruption: false, attempt: 2 };
+    await store.claims.release([{ appNumber, id, owner: "one", fence: 2, ...second }]);
+    expect(await begin(NOW + 20_001)).toEqual([id]);
+    expect(await begin(NOW + 20_002)).toMatchObject({ nextAt: expect.any(Number) });
+  });
+
   test("runs are claimed oldest first, with their input, and each once", async () => {
     const [a, b, c] = (await queue(3)) as [Run, Run, Run];
     expect(await store.runs.find(a)).toEqual(a);

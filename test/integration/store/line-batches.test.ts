@@ -3,8 +3,8 @@ import { systemClock } from "../../../src/kit/clock.ts";
 import type { LineBatch } from "../../../src/model/line-batch.ts";
 import type { Run } from "../../../src/model/run.ts";
 import { BatchUpload } from "../../../src/runs/batches/upload.ts";
-import type { FedLine } from "../../../src/store/batches/batch-lines.ts";
-import type { NewLineBatch } from "../../../src/store/batches/line-batches.ts";
+import { ALL_TIMES, type FedLine } from "../../../src/store/batches/batch-lines.ts";
+import { MAX_OPEN_BATCHES, type NewLineBatch } from "../../../src/store/batches/line-batches.ts";
 import { packEnded } from "../../../src/store/runs/ended-runs.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
@@ -21,6 +21,7 @@ const DRAFT = {
   ip: null,
   accountId: "sa-one",
   user: null,
+  trace: { traceId: "1".repeat(32), parentId: null, spanId: null, isSampled: true, state: "a=1" },
   keyHash: null,
   fingerprint: null,
   wishes: null,
@@ -52,8 +53,10 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     appNumber,
     ...fields,
   });
-  const insert = async (fields: Partial<NewLineBatch> = {}, since = 0) =>
-    await store.lineBatches.insert({ ...draft(fields), since });
+  const insert = async (fields: Partial<NewLineBatch> = {}, since = 0): Promise<LineBatch | null> => {
+    const made = await store.lineBatches.insert({ ...draft(fields), since });
+    return typeof made === "string" ? null : made;
+  };
   const find = async ({ id }: Pick<LineBatch, "id">): Promise<LineBatch> =>
     (await store.lineBatches.find({ appNumber, id }))!;
   const block = (first: number, lines: readonly string[]) => {
@@ -159,6 +162,64 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
     end: { state: "cancelled", errorCode: "cancelled", errorMessage: "Gone." },
   });
 
+  verifies("batches.delayed", `a delayed line has no run until its time, on ${kind}`, async () => {
+    const batch = await started(["0", "1", "2"]);
+    const { number } = batch;
+    const later = (line: number, at: number): FedLine => ({ line, label: `"${line}"`, delayedUntil: at });
+    const feed = [later(0, NOW + 60_000), fedRun(1, queuedRun({ appNumber })), later(2, NOW + 30_000)];
+    expect(await store.batchLines.feed({ number, fed: 0, lines: feed, doneBefore: 3 })).toBe(true);
+    expect(await find(batch)).toMatchObject({ fed: 3, delayed: 2, ended: 0 });
+    expect(await store.runs.list({ appNumber, limit: 9 })).toHaveLength(1);
+    // They are not among those that may have ended, however late it is, and their block stays.
+    const late = { ...query(batch), now: ALL_TIMES };
+    expect(await store.batchLines.openCount(late)).toEqual({ open: 1, over: 0 });
+    expect(await store.lineBatches.block({ number, line: 0 })).not.toBeNull();
+    const due = async (until: number) => await store.delayedLines.due({ number, until, limit: 9 });
+    expect(await due(NOW + 29_999)).toEqual([]);
+    expect(await due(NOW + 30_000)).toEqual([2]);
+    expect(await due(ALL_TIMES)).toEqual([2, 0]);
+    const run = queuedRun({ appNumber });
+    const first = { number, delayed: 2, lines: [fedRun(2, run)] };
+    expect(await store.delayedLines.feed(first)).toBe(true);
+    expect(await store.delayedLines.feed(first)).toBe(false);
+    expect(await store.runs.find(run)).toMatchObject({ state: "queued" });
+    expect(await store.batchLines.ofRun(run)).toEqual({ id: batch.id, line: 2 });
+    expect(await due(ALL_TIMES)).toEqual([0]);
+    expect(await store.batchLines.openCount(late)).toEqual({ open: 2, over: 0 });
+    expect(await store.delayedLines.feed({ number, delayed: 1, lines: [end(0)] })).toBe(true);
+    expect(await find(batch)).toMatchObject({ fed: 3, delayed: 0 });
+    expect(await store.lineBatches.block({ number, line: 0 })).toBeNull();
+    expect(await store.batchLines.openCount(late)).toEqual({ open: 3, over: 1 });
+    expect(await store.batchLines.runningCounts([query(batch), { ...query(batch), number: -1 }])).toEqual(
+      new Map([
+        [number, 0],
+        [-1, 0],
+      ]),
+    );
+  });
+
+  verifies(
+    "batches.delayed",
+    `a node that was away gives no delayed line a second run, on ${kind}`,
+    async () => {
+      const batch = await started(["0", "1"]);
+      const { number } = batch;
+      const delay = async (line: number) => {
+        const lines = [{ line, label: null, delayedUntil: NOW } as const];
+        expect(await store.batchLines.feed({ number, fed: line, lines, doneBefore: line + 1 })).toBe(true);
+      };
+      await delay(0);
+      const [run, second] = [queuedRun({ appNumber }), queuedRun({ appNumber })];
+      expect(await store.delayedLines.feed({ number, delayed: 1, lines: [fedRun(0, run)] })).toBe(true);
+      // As many are delayed as when the other node read them.
+      await delay(1);
+      expect(await store.delayedLines.feed({ number, delayed: 1, lines: [fedRun(0, second)] })).toBe(false);
+      expect(await store.runs.find(second)).toBeNull();
+      expect(await store.batchLines.ofRun(run)).toEqual({ id: batch.id, line: 0 });
+      expect(await find(batch)).toMatchObject({ fed: 2, delayed: 1 });
+    },
+  );
+
   test("cancelling is final: what is fed then, and what ends the batch", async () => {
     const batch = await started(["0"]);
     expect(await store.lineBatches.cancel({ number: batch.number, now: NOW })).toBe(true);
@@ -185,10 +246,17 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
       await store.retention.removeOldest({ limit: 10, keep: "nothing" });
       await store.lineBatches.remove({ cutoff, limit: 10 });
     };
+    // Of the app, but not of the batch: one that is older than it, one that came later, and one that still runs.
+    const later = sampleEnd(sampleRun({ id: idAt(NOW + 5), appNumber, completedAt: NOW + 5 }));
+    const waiting = queuedRun({ appNumber, id: idAt(NOW + 6) });
+    await store.runs.insertFinished([packEnded([later])]);
+    await store.runs.accept([{ run: waiting, payload: samplePayload(), owner: null }]);
     const older = sampleEnd(sampleRun({ id: idAt(NOW - 1), appNumber, completedAt: NOW - 1 }));
     await store.runs.insertFinished([packEnded([older])]);
     await removeAll(NOW + 40 * DAY_MS);
     expect(await store.runs.find(older.run)).toBeNull();
+    expect(await store.runs.find(later.run)).toBeNull();
+    expect(await store.runs.find(waiting)).not.toBeNull();
     expect(Buffer.from((await store.payloads.find(run))!.result!)).toEqual(result.bytes);
     expect(await store.runs.find(run)).not.toBeNull();
     await store.batchLines.feed({ number: batch.number, fed: 1, lines: [end(1)], doneBefore: 2 });
@@ -208,6 +276,51 @@ describe.each(DATABASE_KINDS)("batches of lines on %s", (kind) => {
       await store.batchLines.page({ number: batch.number, order: "input", after: -1, limit: 9 }),
     ).toEqual([]);
   });
+
+  verifies("batches.caps", `runs beside an open batch are removed, oldest first, on ${kind}`, async () => {
+    const batch = await started(["0", "1", "2"]);
+    const ids = Array.from({ length: 6 }, (_, i) => idAt(NOW + i));
+    // Lines and other runs by turns.
+    for (const [i, id] of ids.entries()) {
+      const at = NOW + 10 + i;
+      if (i % 2 === 1) {
+        await store.runs.insertFinished([
+          packEnded([sampleEnd(sampleRun({ id, appNumber, completedAt: at }))]),
+        ]);
+        continue;
+      }
+      const run = queuedRun({ appNumber, id });
+      const lines = [fedRun(i / 2, run)];
+      await store.batchLines.feed({ number: batch.number, fed: i / 2, lines, doneBefore: 0 });
+      const ended = { ...run, state: "failure", completedAt: at, updatedAt: at } as const;
+      await store.claims.endQueued([{ run: ended, result: null }]);
+    }
+    const left = async () =>
+      (await store.runs.list({ appNumber, limit: 9 })).map(({ id }) => ids.indexOf(id)).toReversed();
+    expect(await store.retention.removeOldest({ limit: 1, keep: "nothing" })).toBe(1);
+    expect(await left()).toEqual([0, 2, 3, 4, 5]);
+    expect(await store.retention.removeOldest({ limit: 9, keep: "nothing" })).toBe(2);
+    expect(await left()).toEqual([0, 2, 4]);
+    expect(await store.retention.removeOldest({ limit: 9, keep: "nothing" })).toBe(0);
+  });
+
+  verifies(
+    "batches.open",
+    `an account has a bounded number of open batches of an app, on ${kind}`,
+    async () => {
+      for (let i = 0; i < MAX_OPEN_BATCHES; i++) expect(await insert()).not.toBeNull();
+      expect(await store.lineBatches.insert({ ...draft(), since: 0 })).toBe("too_many");
+      const parts = { store, steadyClock: systemClock, reserve: { refusal: null }, onStarted: () => {} };
+      const upload = new BatchUpload(parts, draft(), null, 1_000);
+      await upload.write(Buffer.from("{}\n"));
+      await expect(upload.finish()).rejects.toMatchObject({ code: "too_many_in_flight", status: 429 });
+      const other = (await insert({ accountId: "sa-other" }))!;
+      await append(other, 0, ["1"]);
+      const [first] = await store.lineBatches.open();
+      await store.lineBatches.drop({ number: first!.number, now: NOW, delivery: null });
+      expect(await insert()).not.toBeNull();
+    },
+  );
 
   verifies(
     "batches.full-disk",

@@ -5,6 +5,7 @@ import { sharedService } from "../../support/shared-service.ts";
 import { type CollectedSpan, TraceCollector } from "../../support/trace-collector.ts";
 import { verifies } from "../../verifies.ts";
 import { ended, MAIN } from "../async/site.ts";
+import { accepted } from "../batches/batch-site.ts";
 
 const CHAT = `
 import time
@@ -134,6 +135,21 @@ verifies("traces.schedule", "the run of a schedule begins a trace", async () => 
   const spans = await collector.trace(traceId ?? "", hasAll("fire", "attempt", "run"));
   expect(byName(spans, "fire")).toMatchObject([{ parentSpanId: "", kind: 1 }]);
   expect(byName(spans, "attempt")).toMatchObject([{ parentSpanId: byName(spans, "fire")[0]?.spanId }]);
+});
+
+verifies("traces.lines", "the attempts of a batch's lines are below the span of its upload", async () => {
+  const [traceId, parentId] = [newTraceId(), newSpanId()];
+  const headers = { traceparent: `00-${traceId}-${parentId}-01` };
+  const id = await accepted(service(), "app", '{"id":1}\n{"id":2}\n', { headers });
+  const isWhole = (spans: readonly CollectedSpan[]): boolean =>
+    byName(spans, "run").length === 2 && byName(spans, "receive").length > 0;
+  const spans = await collector.trace(traceId, isWhole);
+  const [receive, ...others] = byName(spans, "receive");
+  expect([receive?.parentSpanId, others]).toEqual([parentId, []]);
+  expect(receive?.attributes).toMatchObject({ "millrace.line_batch.id": id, "millrace.function": "run" });
+  const attempts = byName(spans, "attempt");
+  expect(attempts.map(({ parentSpanId }) => parentSpanId)).toEqual([receive?.spanId, receive?.spanId]);
+  expect(new Set(attempts.map(({ attributes }) => attributes["millrace.run.id"])).size).toBe(2);
 });
 
 verifies("traces.slow", "calls go on while the collector refuses, and what is lost is counted", async () => {

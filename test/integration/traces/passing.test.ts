@@ -5,6 +5,7 @@ import { serverApp } from "../../support/servers/server-app.ts";
 import { WebhookTarget } from "../../support/webhook-target.ts";
 import { verifies } from "../../verifies.ts";
 import { ended, recordOf, submit } from "../async/site.ts";
+import { accepted, endedBatch, results } from "../batches/batch-site.ts";
 
 // Without an endpoint, a trace is only passed on.
 
@@ -198,6 +199,26 @@ verifies(
     const id = await submit(service(), "server", {}, { headers: { traceparent } });
     const { result } = await ended(service(), "server", id);
     expect(tracesIn({ json: result as never })).toEqual([["traceparent", traceparent]]);
+  },
+);
+
+verifies(
+  "traces.lines",
+  "the lines of a batch have the trace of its upload, and so has its webhook",
+  async () => {
+    const target = await WebhookTarget.open();
+    const traceparent = newParent();
+    const traceId = traceparent.slice(3, 35);
+    const headers = { traceparent, tracestate: "a=1" };
+    const suffix = `?webhookEndpoint=${encodeURIComponent(`${target.url}/hook`)}`;
+    const id = await accepted(service(), "app", '{"id":1}\n{"id":2}\n', { suffix, headers });
+    expect(await endedBatch(service(), "app", id)).toMatchObject({ succeeded: 2 });
+    for (const { result, run_id: runId } of await results(service(), "app", id)) {
+      expect(result).toEqual([traceparent, "a=1"]);
+      expect(await recordOf(service(), "app", runId ?? "")).toMatchObject({ traceId });
+    }
+    while (target.received.length === 0) await target.news.wait();
+    expect(target.received[0]?.headers).toMatchObject(headers);
   },
 );
 

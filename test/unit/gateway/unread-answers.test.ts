@@ -11,7 +11,11 @@ const STALL_MS = 60_000;
 function playedConnection() {
   const handle = { bytesWritten: 1_000_000, writeQueueSize: 900_000 };
   const socket = { _handle: handle, destroyed: false, destroy: () => (socket.destroyed = true) };
-  const answer = (hasTurn: boolean) => ({ writableFinished: false, socket: hasTurn ? socket : null });
+  const answer = (hasTurn: boolean) => ({
+    writableFinished: false,
+    writableLength: 900_000,
+    socket: hasTurn ? socket : null,
+  });
   return { handle, socket, answer };
 }
 
@@ -48,6 +52,20 @@ verifies("listener.unread", "one that is taken slowly is left alone", () => {
     clock.advance(STALL_MS - 1);
   }
   expect(socket.destroyed).toBe(false);
+});
+
+verifies("listener.unread", "one that is still being made may have nothing to send for long", () => {
+  const { clock, add } = playedWatch();
+  const { socket, answer } = playedConnection();
+  const making = answer(true);
+  making.writableLength = 0;
+  add(socket, making);
+  clock.advance(20 * STALL_MS);
+  expect(socket.destroyed).toBe(false);
+  // From the next piece on it has the same time as others.
+  making.writableLength = 100;
+  clock.advance(2 * STALL_MS);
+  expect(socket.destroyed).toBe(true);
 });
 
 verifies("listener.unread", "one answer's time ends no connection that waits for the next answer", () => {

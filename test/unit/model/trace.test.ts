@@ -12,9 +12,17 @@ verifies("traces.w3c", "a valid traceparent is taken, and passed on in version 0
   const told = traceBelow({ ...context!, spanId: null }, null);
   expect(told).toMatchObject({ traceparent: PARENT, tracestate: null });
   expect(readTrace(`00-${TRACE}-${SPAN}-00`, null)?.isSampled).toBe(false);
-  // Other flags are not passed on, because this version does not know them.
-  const flagged = readTrace(`00-${TRACE}-${SPAN}-ff`, null)!;
-  expect(traceBelow({ ...flagged, spanId: null }, null).traceparent).toBe(PARENT);
+  // That the id is random is passed on; other flags are not, because nothing is known of them.
+  for (const [flags, told] of [
+    ["ff", "03"],
+    ["02", "02"],
+    ["fd", "01"],
+    ["fc", "00"],
+  ]) {
+    const flagged = readTrace(`00-${TRACE}-${SPAN}-${flags}`, null)!;
+    const { traceparent } = traceBelow({ ...flagged, spanId: null }, null);
+    expect(traceparent).toBe(`00-${TRACE}-${SPAN}-${told}`);
+  }
 });
 
 verifies("traces.w3c", "an invalid traceparent is none", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { QueueState } from "../../../src/model/queue-state.ts";
+import type { QueueState } from "../../../src/model/queue-limits.ts";
 import { QueueStates } from "../../../src/runs/queue-states.ts";
 
 /** What the database has, and what it was told. */

@@ -69,6 +69,29 @@ verifies(
   },
 );
 
+verifies(
+  "metrics.functions",
+  "a function that is known is counted by its name before it has ever begun",
+  () => {
+    const hasFunction = (appNumber: number, name: string): boolean => appNumber === 7 && name === "run";
+    const tally = new RunTally(false, { serves: () => true, hasFunction });
+    const failed = { state: "failure", errorCode: "app_not_ready", startedAt: null } as const;
+    tally.add(ended("run", failed), null);
+    tally.add(ended("made_up", failed), null);
+    expect([...tally.byApp.get(7)!.keys()]).toEqual(["run", OTHER_FUNCTION]);
+  },
+);
+
+verifies("metrics.bounded", "a run that ends after its app was deleted is not counted", () => {
+  const served = new Set([7]);
+  const tally = new RunTally(false, { serves: (app) => served.has(app), hasFunction: () => false });
+  tally.add(ended("run"), TIMING);
+  served.delete(7);
+  tally.forget(7);
+  tally.add(ended("run"), TIMING);
+  expect(tally.byApp.size).toBe(0);
+});
+
 test("a delay that the caller asked for is no waiting time", () => {
   const tally = new RunTally();
   const terms = { ...NO_WISHES, notBefore: 6_000, startBy: null, endBy: null };

@@ -34,9 +34,22 @@ export function AppBatch() {
         actions={<BatchActions ids={ids} batch={batch} />}
       >
         <BatchProgress batch={batch} />
+        <HeldUp queue={batch.queue} />
       </Card>
       <BatchFacts ids={ids} batch={batch} />
     </div>
+  );
+}
+
+/** Why lines wait though nothing runs. */
+function HeldUp({ queue }: Pick<BatchRecord, "queue">) {
+  if (queue === null || queue === "open") return null;
+  return (
+    <p role="status" className="mt-2 rounded-md bg-warn-soft px-3 py-2 text-warn">
+      {queue === "draining"
+        ? "The app's queue is being drained: no further lines are put into it until it is resumed."
+        : "The app's queue is paused: no line begins until it is resumed."}
+    </p>
   );
 }
 

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { MAX_WEIGHT } from "../../../src/model/fairness.ts";
+import { MAX_WEIGHT } from "../../../src/model/queue-limits.ts";
 import { deleteKey, keysQuery, rotateKey, weighKey } from "../../api/keys.ts";
 import type { Key, KeyWithToken } from "../../api/keys.ts";
 import { Button } from "../../parts/button.tsx";

@@ -28,6 +28,11 @@ export const COMMANDS: Definitions = {
   },
 };
 
+const QUEUE_NOTES = {
+  draining: "is being drained: no further line begins until it is resumed",
+  paused: "is paused: no line begins until it is resumed",
+};
+
 async function listBatches({ api, flags, out }: Task<ListFlags>, app: string): Promise<void> {
   const url = await api.appUrl(app, "batches");
   out.list(await firstOf(api, BATCHES, url, flags.limit, { about: { app } }), {
@@ -57,6 +62,7 @@ function describe(batch: BatchRecord): string {
     ["succeeded", batch.succeeded.toLocaleString("en")],
     ["failed", batch.failed.toLocaleString("en")],
     ["cancelled", batch.cancelled.toLocaleString("en")],
+    batch.queue === null || batch.queue === "open" ? null : ["queue", QUEUE_NOTES[batch.queue]],
     ["size", bytes(batch.bytes)],
     ["created", time(batch.createdAt)],
     ["uploaded", time(batch.uploadedAt)],

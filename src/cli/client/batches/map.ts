@@ -54,6 +54,7 @@ export const COMMANDS: Definitions = {
         "runs with the same key share what the app's [queue] allows for one key",
       )
       .option("--tag <text>", "a label to find the runs by; can be repeated", collect)
+      .option("--fairness-key <text>", "wait in the line of this name, instead of that of your account")
       .option("--webhook <url>", "tell this address when the batch has ended");
   },
 };
@@ -99,7 +100,12 @@ async function upload(
     })(),
     { objectMode: false },
   );
-  const headers = { "content-type": "application/jsonl", "idempotency-key": key };
+  const { fairnessKey } = flags;
+  const headers = {
+    "content-type": "application/jsonl",
+    "idempotency-key": key,
+    ...(fairnessKey !== undefined && { "x-millrace-fairness-key": fairnessKey }),
+  };
   try {
     const answer = await api.open("POST", url.href, {
       body,

@@ -41,7 +41,7 @@ export async function printResults(
     const before = ended.lines;
     try {
       const answer = await api.open("GET", url, { query });
-      if (answer.status !== 200) throw explain(answer.status, await textOf(answer), api.site, { app });
+      if (answer.status !== 200) throw await refusalOf(task, app, answer);
       for await (const line of linesOf(answer)) {
         const { index, status } = JSON.parse(line.toString()) as { index: number; status: string };
         if (!process.stdout.write(printableLine(line))) await once(process.stdout, "drain", { signal });
@@ -59,10 +59,19 @@ export async function printResults(
   }
 }
 
+/** The service, or a proxy before it, cannot answer now, which may have passed by the next try. */
+class Unavailable extends CliFailure {}
+const PASSING = new Set([502, 503, 504]);
+
+async function refusalOf({ api }: Task, app: string, answer: Answer): Promise<CliFailure> {
+  const { message, detail, exitCode } = explain(answer.status, await textOf(answer), api.site, { app });
+  const Failure = PASSING.has(answer.status) ? Unavailable : CliFailure;
+  return new Failure(message, detail, exitCode);
+}
+
 function isLoss(error: unknown): boolean {
-  return (
-    error instanceof ConnectionError || ((error as NodeJS.ErrnoException).code ?? "").startsWith("ECONN")
-  );
+  if (error instanceof ConnectionError || error instanceof Unavailable) return true;
+  return ((error as NodeJS.ErrnoException).code ?? "").startsWith("ECONN");
 }
 
 /** The whole lines of an answer, each with its end; empty ones only keep the connection. */
@@ -122,8 +131,10 @@ export async function followBatch(task: Task, app: string, batch: BatchRecord, o
 /** The failure of a command that can go on where it was. */
 export function resumable(error: unknown, command: string): unknown {
   if (!isLoss(error)) return error;
+  const hint = `to continue: ${command}`;
+  if (error instanceof Unavailable) return new CliFailure(error.message, { ...error.detail, hint });
   const message = error instanceof CliFailure ? error.message : "the connection was lost too often";
-  return new CliFailure(message, { code: "unreachable", hint: `to continue: ${command}` });
+  return new CliFailure(message, { code: "unreachable", hint });
 }
 
 function leftOf({ waiting, running }: BatchRecord): number {
@@ -150,8 +161,7 @@ export function progressText(batch: BatchRecord): string {
 }
 
 /** Reads the record in an answer to an upload. */
-export async function acceptedBatch({ api }: Task, app: string, answer: Answer): Promise<BatchRecord> {
-  const text = await textOf(answer);
-  if (answer.status !== 202) throw explain(answer.status, text, api.site, { app });
-  return readJson(BATCH, text, api.site.baseUrl);
+export async function acceptedBatch(task: Task, app: string, answer: Answer): Promise<BatchRecord> {
+  if (answer.status !== 202) throw await refusalOf(task, app, answer);
+  return readJson(BATCH, await textOf(answer), task.api.site.baseUrl);
 }

@@ -39,6 +39,28 @@ test("while the database does not answer, nothing is said of what it knows", asy
   expect(names.filter((name) => /async|depth/.test(name))).toEqual([]);
 });
 
+verifies("metrics.causes", "failures are told apart by whose they are", async () => {
+  const apps = idleApps(1);
+  const tally = new RunTally();
+  const fail = (errorCode: string | null, statusCode: number): void => {
+    const target = { appNumber: apps[0]!.live.app.number, versionId: "v" };
+    const origin = { id: "r", target, functionName: "run", ip: null, caller: null, webhook: null };
+    const ended = { isAsync: false, state: "failure" as const, createdAt: 0, startedAt: 1, responseMs: 2 };
+    tally.add(makeRun(origin, { ...NOT_BEGUN, ...ended, errorCode, statusCode }), null);
+  };
+  fail("invalid_arguments", 422);
+  fail(null, 404);
+  fail("app_error", 500);
+  fail("queue_full", 503);
+  fail("a code of a later release", 500);
+  const samples = await samplesOf(figures(apps, tally).apps);
+  const failures = samples.filter(({ name }) => name === "millrace_run_failures_total");
+  expect(failures.map(({ labels, value }) => [labels["cause"], value])).toEqual([
+    ["caller", 2],
+    ["app", 3],
+  ]);
+});
+
 verifies("metrics.bounded", "as many series as docs/metrics.md says", async () => {
   const bound = (what: RegExp): number => Number(what.exec(DOCUMENT)?.[1]?.replace(",", ""));
   const perApp = bound(/An app has (\d+) series/);

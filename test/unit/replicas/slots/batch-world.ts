@@ -1,5 +1,5 @@
 import type { BatchingConfig, ScalingConfig } from "../../../../src/model/app-config.ts";
-import type { Fairness } from "../../../../src/model/fairness.ts";
+import type { Fairness } from "../../../../src/model/queue-limits.ts";
 import type { Outcome } from "../../../../src/model/outcome.ts";
 import type { BatchReason } from "../../../../src/model/run.ts";
 import type { Batch } from "../../../../src/replicas/slots/batch.ts";

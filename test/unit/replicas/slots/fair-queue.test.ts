@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Fairness } from "../../../../src/model/fairness.ts";
+import type { Fairness } from "../../../../src/model/queue-limits.ts";
 import { FairQueue } from "../../../../src/replicas/slots/fair-queue.ts";
 import { verifies } from "../../../verifies.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { lineOfRequest, lineOfResponse } from "../../../../src/runs/batches/openai-lines.ts";
+import { lineOfRequest, openAiForm } from "../../../../src/runs/batches/openai-lines.ts";
+import type { LineResult } from "../../../../src/runs/batches/results.ts";
 
 const CHAT = "/v1/chat/completions";
 const RUN = "0190a000-0000-7000-8000-000000000001";
@@ -29,43 +30,48 @@ describe("a line of a file of requests", () => {
 });
 
 describe("a line of results", () => {
-  const told = (line: object) => {
-    const { isError, line: bytes } = lineOfResponse(Buffer.from(JSON.stringify(line)));
-    return [isError, JSON.parse(bytes.toString())];
-  };
-  const head = { id: "a", index: 0, run_id: RUN };
+  const line = { label: '"a"', index: 0, runId: RUN, statusCode: null, isBase64: false, error: null };
+  const told = (fields: Partial<LineResult>, value = "") =>
+    JSON.parse(
+      openAiForm(true)
+        .told({ ...line, state: "failure", ...fields })
+        .join(value),
+    );
 
-  test("of a success has the result as the response's body", () => {
+  test("of a success has the result as the response's body, in the file of responses", () => {
+    expect([openAiForm(false).wants("success"), openAiForm(true).wants("success")]).toEqual([true, false]);
+    expect([openAiForm(false).wants("cancelled"), openAiForm(true).wants("failure")]).toEqual([false, true]);
     const result = { choices: ['"result":'] };
-    const response = { status_code: 200, request_id: RUN, body: result };
-    const id = "batch_req_0190a000000070008000000000000001";
-    expect(told({ ...head, status: "success", result })).toEqual([
-      false,
-      { id, custom_id: "a", response, error: null },
-    ]);
+    const response = { status_code: 201, request_id: RUN, body: result };
+    expect(told({ state: "success", statusCode: 201 }, JSON.stringify(result))).toEqual({
+      id: "batch_req_0190a000000070008000000000000001",
+      custom_id: "a",
+      response,
+      error: null,
+    });
   });
 
   test("of a failure has its error as OpenAI's, with the status that a call would have", () => {
     const error = { code: "app_error", message: "ValueError: no" };
-    expect(told({ ...head, status: "failure", error })).toEqual([
-      true,
-      expect.objectContaining({
-        response: {
-          status_code: 500,
-          request_id: RUN,
-          body: { error: { ...error, type: "app_error", param: null } },
-        },
-      }),
-    ]);
-    const refused = told({ ...head, status: "failure", result: { status_code: 429, why: "slow down" } });
-    expect(refused).toMatchObject([true, { response: { status_code: 429, body: { why: "slow down" } } }]);
+    expect(told({ error })).toMatchObject({
+      response: {
+        status_code: 500,
+        request_id: RUN,
+        body: { error: { ...error, type: "app_error", param: null } },
+      },
+    });
+    expect(told({ statusCode: 429 }, '"slow down"')).toMatchObject({
+      response: { status_code: 429, body: "slow down" },
+    });
   });
 
   test("of a run that did not begin has no response", () => {
     const error = { code: "expired", message: "late" };
-    expect(told({ ...head, run_id: null, status: "failure", error })).toEqual([
-      true,
-      { id: "batch_req_", custom_id: "a", response: null, error: { code: "batch_expired", message: "late" } },
-    ]);
+    expect(told({ runId: null, error })).toEqual({
+      id: "batch_req_",
+      custom_id: "a",
+      response: null,
+      error: { code: "batch_expired", message: "late" },
+    });
   });
 });

@@ -6,11 +6,11 @@ import type { Store } from "../../../../src/store/store.ts";
 import { HandClock } from "../../../support/clocks.ts";
 
 /** A history of the queue of app 1, whose depth a test decides. */
-function played() {
+function played(apps = [1, 2]) {
   const clock = new HandClock();
   const queue = { normal: 0, taken: 0 };
   const store = {
-    claims: { backlog: async () => (queue.normal > 0 ? [1, 2] : []) },
+    claims: { backlog: async () => (queue.normal > 0 ? apps : []) },
     queueDepth: { of: async () => ({ high: 0, normal: queue.normal, low: 0 }) },
   } as unknown as Store;
   const history = new QueueHistory({
@@ -18,12 +18,12 @@ function played() {
     clock,
     log: createLog("silent"),
     paces: { taken: () => queue.taken },
-    serves: (appNumber) => appNumber === 1,
+    serves: (appNumber) => appNumber !== 2,
   });
   const step = async (normal: number, taken = queue.taken): Promise<void> => {
     Object.assign(queue, { normal, taken });
     clock.advance(STEP_MS);
-    for (let turns = 0; turns < 5; turns++) await setImmediate();
+    for (let turns = 0; turns < 5 + apps.length; turns++) await setImmediate();
   };
   const last = (count: number) =>
     history
@@ -47,6 +47,21 @@ test("a queue is remembered while runs wait in it, and how many have begun", asy
   const { fromMs, moments } = history.of(1);
   expect([moments.length, fromMs]).toEqual([360, clock.now() - 359 * STEP_MS]);
   expect(history.of(2).moments.every(({ normal }) => normal === 0)).toBe(true);
+  await history.stop();
+});
+
+test("many queues take turns to be counted, and what is remembered is bounded", async () => {
+  const { history, step } = played(Array.from({ length: 1_200 }, (_, i) => i + 3));
+  const remembered = () =>
+    Array.from({ length: 1_200 }, (_, i) => i + 3).filter(
+      (app) => history.of(app).moments.at(-1)!.normal > 0,
+    );
+  await step(5);
+  expect(remembered()).toHaveLength(50);
+  await step(5);
+  expect(remembered()).toHaveLength(100);
+  for (let steps = 0; steps < 30; steps++) await step(5);
+  expect(remembered()).toHaveLength(1_000);
   await history.stop();
 });
 

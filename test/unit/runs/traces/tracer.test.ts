@@ -49,7 +49,9 @@ verifies("traces.token", "a trace id that a ratio always takes helps only a call
 verifies("traces.sampling", "a call without a trace begins one, if that is sampled", () => {
   const all = recording("parentbased_always_on");
   const root = all.begin(null, null, false);
-  expect(root).toMatchObject({ parentId: null, isSampled: true, state: null });
+  expect(root).toMatchObject({ parentId: null, isSampled: true, isRandom: true, state: null });
+  expect(all.begin(parent("03"), null, true)).toMatchObject({ ...CALLER, isRandom: true });
+  expect(all.begin(parent("01"), null, true)).not.toHaveProperty("isRandom");
   expect(all.begin("bad", "a=1", true)).toMatchObject({ parentId: null, state: null });
   expect(all.fire()).toMatchObject({ parentId: null, isFired: true });
   expect(recording("parentbased_always_off").begin(null, null, true)).toBeNull();

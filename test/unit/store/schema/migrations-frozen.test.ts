@@ -27,9 +27,9 @@ const HASHES: Readonly<Record<string, string>> = {
   "0007-account-weight.ts": "95b7f4cf1f24d8f9",
   "0008-queue-state.ts": "b613e43d26121e36",
   "0009-bulk-jobs.ts": "380801c677a2583c",
-  "0010-batches.ts": "b49f8a70ec4cd72c",
-  "0011-traces.ts": "2cb23985e76590e2",
-  "0012-openai-batches.ts": "b9de344be17b8bd3",
+  "0010-batches.ts": "ff1d4fe2026dc5c8",
+  "0011-traces.ts": "f814360072c4a15d",
+  "0012-openai-batches.ts": "af9c3d4714eb4245",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */

@@ -7,7 +7,7 @@ import { sqliteSession } from "../../../support/sqlite-session.ts";
 const session = sqliteSession();
 const key = { appNumber: 1, id: idAt(1) };
 const page = { appNumber: 1, limit: 5, after: idAt(1), order: "desc" } as const;
-const part = { number: 1, part: 0, bytes: Buffer.from("x"), appNumber: 1, maxBytes: 10 };
+const part = { number: 1, part: 0, bytes: Buffer.from("x"), appNumber: 1, accountId: "sa-one", maxBytes: 10 };
 
 test.each<[string, () => Promise<string[]>]>([
   ["finding a file", () => plansOf(session(), batchFiles.find, key)],
@@ -17,6 +17,10 @@ test.each<[string, () => Promise<string[]>]>([
   ["removing a file", () => plansOf(session(), batchFiles.remove, key)],
   ["finding old files", () => plansOf(session(), batchFiles.expire, { now: 5, limit: 5 })],
   ["finding a batch", () => plansOf(session(), openaiBatches.find, key)],
+  [
+    "finding a key",
+    () => plansOf(session(), openaiBatches.findByKey, { appNumber: 1, keyHash: Buffer.from("k"), since: 0 }),
+  ],
   ["listing batches", () => plansOf(session(), openaiBatches.list, page)],
   ["removing old batches", () => plansOf(session(), openaiBatches.expire, { now: 5, limit: 5 })],
 ])("%s reads by an index, in its order", async (_, plan) => {

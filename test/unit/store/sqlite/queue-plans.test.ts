@@ -16,4 +16,6 @@ test.each<[string, () => Promise<string[]>]>([
   expect(steps.length).toBeGreaterThan(0);
   // What was counted is not a table.
   expect(steps.filter((step) => step.startsWith("SCAN ") && !step.startsWith("SCAN counted"))).toEqual([]);
+  // Among an app's runs may be a million that are delayed, or have ended.
+  expect(steps.filter((step) => /SEARCH runs USING PRIMARY KEY \(app_number=\?\)/.test(step))).toEqual([]);
 });
