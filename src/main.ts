@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import type { AppLogLine, LiveApp } from "./apps/versions/open-version.ts";
 import { appWork, followSecrets, whyAbsent } from "./apps/node-work.ts";
+import { ReplicaMeter } from "./apps/replica-meter.ts";
 import { startApps, startDeploys } from "./apps/start-apps.ts";
 import { storageLimits, storageReport } from "./apps/storage-report.ts";
 import { startBlobs } from "./blobs/start-blobs.ts";
@@ -189,6 +190,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     gpus: () => grants?.current().gpus ?? [],
   });
   const requireVolumes = (ids: readonly string[]): void => requireSharedVolumes(settings, ids);
+  const gpusOf = (replicaId: string): number | null => grants?.broker.heldBy(replicaId) ?? null;
   const node = await joinNodes(
     { ...settings, ...basics, ownership, details, blobs, requireVolumes, network },
     life,
@@ -230,6 +232,11 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     life,
   );
   const { catalog } = apps;
+  await life.start(
+    "usage of replicas",
+    () => new ReplicaMeter({ ...basics, catalog, gpusOf }),
+    (started) => started.stop(),
+  );
   const webhookAllow = new AddressRanges(settings.webhookAllow);
   const tracer = await startTracer({ settings: settings.traces, nodeId: ownership.owner, clock, log }, life);
   const runs = await startRuns(
@@ -237,6 +244,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
       ...settings,
       ...common,
       tracer,
+      gpusOf,
       payloadBlobs,
       ownership,
       owners,
@@ -353,6 +361,7 @@ async function start(settings: Settings, options: ServiceOptions, life: Lifecycl
     followSecrets(node.changes, catalog);
     runs.queueStates.follow(node.changes);
     runs.accountWeights.follow(node.changes);
+    runs.projectQuotas.follow(node.changes);
     followSigningSecrets(node.changes, runs.signingSecrets);
   }
   const peerRoutes = { ...gateway.peerRoutes, ...management.peerRoutes };

@@ -22,6 +22,7 @@ import { IMAGES } from "./requirements/images.ts";
 import { KUBERNETES } from "./requirements/kubernetes.ts";
 import { LIMITS } from "./requirements/limits.ts";
 import { MANAGEMENT } from "./requirements/management.ts";
+import { MOVING } from "./requirements/moving.ts";
 import { NODES } from "./requirements/nodes.ts";
 import { ORIGINS } from "./requirements/origins.ts";
 import { PEERS } from "./requirements/peers.ts";
@@ -37,6 +38,7 @@ import { STORAGE } from "./requirements/storage.ts";
 import { STREAMING } from "./requirements/streaming.ts";
 import { TOOLS } from "./requirements/tools.ts";
 import { TRACES } from "./requirements/traces.ts";
+import { USAGE } from "./requirements/usage.ts";
 import { WALLS } from "./requirements/walls.ts";
 import { WIRE } from "./requirements/wire.ts";
 
@@ -82,6 +84,8 @@ export const TABLES = [
   GPUS,
   GPU_MACHINE,
   TRACES,
+  MOVING,
+  USAGE,
 ] as const;
 
 /** Every promise Millrace makes to the outside, by id. */
@@ -127,6 +131,8 @@ export const REQUIREMENTS = {
   ...GPUS,
   ...GPU_MACHINE,
   ...TRACES,
+  ...MOVING,
+  ...USAGE,
 };
 
 /** The id of a promise that exists. */

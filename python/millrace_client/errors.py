@@ -43,7 +43,7 @@ _CODES = {
     InvalidArguments: "invalid_arguments",
     AppFailed: "app_error result_not_json result_too_large app_crashed bad_app_response out_of_memory out_of_gpu_memory",  # noqa: E501
     NotReady: "app_not_ready",
-    Busy: "too_many_requests queue_full queue_timeout queue_draining backlog_full no_gpu_free draining interrupted storage_unavailable",  # noqa: E501
+    Busy: "too_many_requests queue_full queue_timeout queue_draining backlog_full quota_exceeded no_gpu_free draining interrupted storage_unavailable",  # noqa: E501
     TimedOut: "timed_out",
     Cancelled: "cancelled",
 }

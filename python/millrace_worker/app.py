@@ -83,8 +83,18 @@ class App:
         return {"python": "%d.%d.%d" % sys.version_info[:3], "functions": self._functions}
 
 
+_payload_limits = (0, 0)
+
+
+def payload_limits() -> tuple[int, int]:
+    """The largest result and the largest chunk of this app, in bytes."""
+    return _payload_limits
+
+
 def load(order: Order) -> App:
     """Imports `main.py` of the working directory; raises whatever the import raises."""
+    global _payload_limits
+    _payload_limits = order.max_result_bytes, order.max_chunk_bytes
     module = importlib.import_module("main")
     entries = find_entries(module, order.ignore_extra)
     return App(module, entries, order.batching, find_steppers(module, order))
@@ -124,12 +134,16 @@ def _fit(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     raise TooMuch("the functions of main.py take more than %d bytes to describe" % HELLO_BYTES)
 
 
+#: In the paths of files whose frames tell the author of an app nothing.
+_NOT_THE_APPS = ("millrace_worker", "millrace_cog", "importlib")
+
+
 def describe_failure(error: BaseException) -> dict[str, str]:
     """Why the import or `setup` failed: one line for callers, the whole traceback for the log."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "millrace_worker" not in frame.filename and "importlib" not in frame.filename]
+    own = [frame for frame in frames if not any(name in frame.filename for name in _NOT_THE_APPS)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
     lines += traceback.format_exception_only(type(error), error)
     return {"message": lines[-1].strip()[:MESSAGE_CHARS], "traceback": shorten("".join(lines))[-TRACEBACK_CHARS:]}

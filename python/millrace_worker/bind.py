@@ -15,6 +15,30 @@ _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0
 SETUP = "setup"
 
 
+#: So many arguments that do not fit are told of, and so much of what each must be: all of it fits into one frame.
+_UNFITS = 50
+_UNFIT_CHARS = 1000
+
+
+class Unfit(Exception):
+    """Raised by a function of Millrace's own that stands for an app's: its arguments do not fit. The call is answered
+    like one with missing or unknown arguments.
+    """
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        """What each argument must be, by its name."""
+        super().__init__("; ".join("%s %s" % item for item in problems.items()))
+        self.problems = problems
+
+    def describe(self) -> dict[str, Any]:
+        """The payload of a FAILED frame."""
+        details = [
+            {"field": short_name(name), "problem": "invalid", "message": text[:_UNFIT_CHARS]}
+            for name, text in list(self.problems.items())[:_UNFITS]
+        ]
+        return {"kind": "misfit", "details": details, "more": max(0, len(self.problems) - _UNFITS)}
+
+
 class Entry:
     """A callable function."""
 
@@ -184,6 +208,8 @@ def annotation_text(annotation: Any) -> str | None:
     try:
         if annotation is None or isinstance(annotation, str):
             return shown_text(annotation)
+        if hasattr(annotation, "__metadata__"):
+            return annotation_text(annotation.__origin__)
         # Before Python 3.11 list[int] is an instance of type as well.
         is_class = isinstance(annotation, type) and not hasattr(annotation, "__args__")
         return shown_text(annotation.__name__ if is_class else str(annotation))

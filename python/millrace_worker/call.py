@@ -15,7 +15,7 @@ from typing import Any, Callable, NoReturn, TypeVar
 
 from . import frames
 from .app import App, Order
-from .bind import Entry
+from .bind import Entry, Unfit
 from .checkpoints import NOTED, end_notes
 from .chunks import Chunks, Credit, Outbox, send_all
 from .current import RunCancelled, RunId, of_call
@@ -29,6 +29,8 @@ Key = TypeVar("Key")
 
 _PLAIN = frozenset((dict, list, tuple, str, int, float, bool, type(None)))
 _HERE = os.path.dirname(os.path.abspath(__file__))
+#: Folders whose frames are not the user's.
+_OURS = (_HERE, os.path.join(os.path.dirname(_HERE), "millrace_cog"))
 _make_scanner: Any = getattr(scanner, "c_make_scanner", None)
 _scan = _make_scanner(decoder.JSONDecoder()) if _make_scanner else None
 # What a class and an exception really are: their own attributes of these names may be code of the user's.
@@ -289,6 +291,8 @@ def unsendable_frame(call_id: int, error: NotJson, run_ms: float) -> bytes:
 
 def raised_frame(call_id: int, error: BaseException, run_ms: float) -> bytes:
     """FAILED, for an exception of the user's code: data, never a pickle. The traceback also goes to the run's log."""
+    if type(error) is Unfit:
+        return frames.pack(frames.FAILED, call_id, dumps(error.describe()).encode())
     message, text = describe_exception(error)
     try:
         sys.stderr.write(text)
@@ -339,7 +343,7 @@ def describe_exception(error: BaseException) -> tuple[str, str]:
         text = "(its __str__ failed)"
     message = "%s: %s" % (name, text) if text else name
     trace = _TRACEBACK(error)
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
     try:
         lines = format_exception(type(error), error, trace)

@@ -49,6 +49,10 @@ _QUALIFIERS = frozenset(("Required", "NotRequired", "ReadOnly", "Final", "ClassV
 _UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
 
 
+#: The attribute of a class, or of what Annotated carries, that holds a schema of its own.
+OWN_SCHEMA = "__json_schema__"
+
+
 class NotJson(Exception):
     """A value that JSON cannot hold."""
 
@@ -126,6 +130,9 @@ class SchemaWriter:
         return schema
 
     def _class(self, kind: type) -> Schema:
+        own = getattr(kind, OWN_SCHEMA, None)
+        if isinstance(own, dict):
+            return own
         if callable(getattr(kind, "model_json_schema", None)):
             return self._refer(kind, self._model)
         bases = [class_name(base) for base in kind.__mro__]
@@ -277,7 +284,11 @@ def _class_hints(kind: type) -> dict[str, Any]:
 
 
 def _described(schema: Schema, metadata: tuple[Any, ...]) -> Schema:
-    """With the first text that Annotated carries: itself, a Doc's, or that of pydantic's Field."""
+    """With the schema and the first text that Annotated carries: itself, a Doc's, or that of pydantic's Field."""
+    for each in metadata:
+        own = getattr(each, OWN_SCHEMA, None)
+        if isinstance(own, dict):
+            schema = {**schema, **own}
     for each in metadata:
         for text in (each, getattr(each, "documentation", None), getattr(each, "description", None)):
             if isinstance(text, str) and text:

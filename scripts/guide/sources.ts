@@ -56,10 +56,18 @@ const SIDEBAR: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "docs/logs.md": "Logs",
     "docs/metrics.md": "Metrics",
     "docs/telemetry.md": "Traces and OpenTelemetry",
+    "docs/usage.md": "Usage and quotas",
     "docs/scale.md": "Large installations",
   },
   "CI/CD": { "docs/ci.md": "CI/CD" },
-  "Moving here": { "docs/migrate.md": "From Cerebrium" },
+  "Moving here": {
+    "docs/migrate.md": "From Cerebrium",
+    "docs/moving/modal.md": "From Modal",
+    "docs/moving/replicate.md": "From Replicate",
+    "docs/moving/bentoml.md": "From BentoML",
+    "docs/moving/litserve.md": "From LitServe",
+    "docs/moving/ray-serve.md": "From Ray Serve",
+  },
   Reference: {
     "docs/cli.md": "Command line",
     "docs/config.md": "Configuration",
@@ -92,7 +100,9 @@ export function readSources(): GuideSource[] {
     group: DECISIONS,
     label: undefined,
   }));
-  const unlisted = markdownIn("docs").filter((file) => !listed.some((page) => page.file === file));
+  const unlisted = [...markdownIn("docs"), ...markdownIn("docs/moving")].filter(
+    (file) => !listed.some((page) => page.file === file),
+  );
   if (unlisted.length > 0) throw new Error(`not in the sidebar of the guide: ${unlisted.join(", ")}`);
   return [...listed, ...decisions].map(({ file, group, label }) => ({
     file,

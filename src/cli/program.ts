@@ -37,6 +37,11 @@ const GROUPS: Readonly<Record<string, readonly (readonly [name: string, summary:
     ["schedules", "list, create, pause, run and delete schedules", () => import("./client/schedules.ts")],
     ["runs", "list, show, follow, cancel, retry and delete runs", () => import("./client/runs.ts")],
     ["logs", "show what an app printed", () => import("./client/logs.ts")],
+    [
+      "usage",
+      "show what calls and replicas used, by day, app, token or tag",
+      () => import("./client/usage.ts"),
+    ],
     ["containers", "list the replicas of an app", () => import("./client/apps.ts")],
     ["secrets", "manage encrypted environment variables of apps", () => import("./client/secrets.ts")],
     ["files", "manage files in the project's persistent storage", () => import("./client/files.ts")],

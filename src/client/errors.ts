@@ -69,7 +69,7 @@ const CODES: readonly (readonly [Kind: typeof MillraceError, ...codes: readonly 
   [AppFailed, "out_of_memory", "out_of_gpu_memory"],
   [NotReady, "app_not_ready"],
   [Busy, "too_many_requests", "queue_full", "queue_timeout", "draining", "interrupted"],
-  [Busy, "queue_draining", "backlog_full"],
+  [Busy, "queue_draining", "backlog_full", "quota_exceeded"],
   [Busy, "no_gpu_free", "storage_unavailable"],
   [TimedOut, "timed_out"],
   [Cancelled, "cancelled"],

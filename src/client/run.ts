@@ -39,12 +39,17 @@ export type RunRecord = {
   readonly completedAt: string | null;
   readonly webhookStatus: "none" | "pending" | "delivered" | "failed";
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** What a server app received and sent, in bodies or WebSocket frames. Null for a function. */
+  /** What the app received and sent, in bodies, chunks or WebSocket frames. Null if no replica got the call. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
   /** Of a batched function: how many calls left for the replica together, and why then. */
   readonly batchSize?: number;
   readonly batchReason?: "idle" | "full" | "window" | "deadline" | "drain";
+  /** Of a run on a replica with GPUs: its time inside the function, times the GPUs. */
+  readonly gpuTimeMs?: number;
+  /** Of a run whose answer says what a model did. */
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
   /** Of a run that waits for its time: when it may begin. */
   readonly dueAt?: string;
   /** Of a run that waits for its turn: how many it is from the front, from 1. */

@@ -7,6 +7,7 @@ import type {
   CustomRuntimeConfig,
   DependenciesConfig,
 } from "../model/app-config.ts";
+import { COG_FILE, type CogModel, readCog } from "./cog.ts";
 import { findIn, partnerOf, partnerRefusal, PARTNERS, payloadLayer, tomlLayer } from "./app-shape.ts";
 import type { Layer } from "./app-shape.ts";
 import { isTable, readConfigFile } from "./toml.ts";
@@ -40,6 +41,8 @@ type AppConfigSources = {
   /** The body of a deploy call, unchecked. */
   readonly payload?: unknown;
   readonly toml?: { readonly text: string; readonly fileName: string } | undefined;
+  /** The text of a `cog.yaml`, if the folder is a Cog model. */
+  readonly cog?: string | undefined;
   /** This machine if absent. */
   readonly host?: Host;
 };
@@ -49,10 +52,19 @@ const SUBJECT = "The app's configuration";
 const EXPERIMENTAL_IGNORED =
   "[experimental] is ignored: its keys are for the hosted platform. Replicas here start as forks of a process that has imported the app, without a checkpoint";
 
+/** An app's configuration, and what is odd about it. `cog` if it is a Cog model. */
+export type LoadedConfig = {
+  readonly config: AppConfig;
+  readonly warnings: string[];
+  readonly cog: CogModel | null;
+};
+
 /** Reads an app's whole configuration; throws one ConfigError with all problems. */
-export function readAppConfig(sources: AppConfigSources): { config: AppConfig; warnings: string[] } {
+export function readAppConfig(sources: AppConfigSources): LoadedConfig {
   const problems = new Problems();
+  const cog = sources.cog === undefined ? null : readCog(sources.cog, problems);
   const layers = layersOf(sources, problems);
+  if (cog !== null) layers.push(cog.layer);
   const { host = { cpuCount: availableParallelism() } } = sources;
   const read = <C>(keys: AppKeys<C>): C => readTable(keys, layers, host, problems);
   const deployment = read(DEPLOYMENT_KEYS);
@@ -88,14 +100,14 @@ export function readAppConfig(sources: AppConfigSources): { config: AppConfig; w
   }
   checkRetry(config, layers, problems);
   problems.throwIfAny(SUBJECT);
-  return { config, warnings: problems.warnings };
+  return { config, warnings: problems.warnings, cog };
 }
 
 /** Reads the configuration of the app in a folder: `millrace.toml` before `cerebrium.toml`, and neither is fine. */
 export function loadAppConfig(
   dir: string,
-  sources: Omit<AppConfigSources, "toml"> = {},
-): { config: AppConfig; warnings: string[] } {
+  sources: Omit<AppConfigSources, "toml" | "cog"> = {},
+): LoadedConfig {
   const found: NonNullable<AppConfigSources["toml"]>[] = [];
   for (const fileName of FILE_NAMES) {
     const file = readConfigFile(join(dir, fileName));
@@ -105,14 +117,30 @@ export function loadAppConfig(
     }
   }
   const ignored = found.length > 1 ? [`${FILE_NAMES[0]} is used; ${FILE_NAMES[1]} is ignored`] : [];
-  const { config, warnings } = readAppConfig({ ...sources, toml: found[0] });
-  const hidden =
-    config.customRuntime === null ? OWN_HELPERS.filter((file) => existsSync(join(dir, file))) : [];
+  const own = readAppConfig({ ...sources, toml: found[0] });
+  const isServer = own.config.customRuntime !== null;
+  const text = isServer ? null : cogText(dir);
+  const hasMain = existsSync(join(dir, "main.py"));
+  if (text !== null && hasMain) ignored.push(COG_IGNORED);
+  const isCog = text !== null && !hasMain;
+  const { config, warnings, cog } = isCog ? readAppConfig({ ...sources, toml: found[0], cog: text }) : own;
+  if (cog !== null && !existsSync(join(dir, cog.file)))
+    throw new ConfigError(SUBJECT, [`${COG_FILE} names ${cog.file}, but the folder has no such file`]);
+  const hidden = isServer ? [] : OWN_HELPERS.filter((file) => existsSync(join(dir, file)));
   const hides = hidden.map(
     (file) =>
       `${file} is imported instead of the service's module millrace, which has millrace.run: rename it`,
   );
-  return { config, warnings: [...ignored, ...warnings, ...hides] };
+  return { config, warnings: [...ignored, ...warnings, ...hides], cog };
+}
+
+const COG_IGNORED = `${COG_FILE} is not used, because the folder has a main.py: rename that to deploy the Cog model`;
+
+/** The text of a folder's `cog.yaml`; null if there is none. */
+function cogText(dir: string): string | null {
+  const file = readConfigFile(join(dir, COG_FILE));
+  if (file.kind === "unusable") throw new ConfigError(SUBJECT, [`${COG_FILE} ${file.reason}`]);
+  return file.kind === "text" ? file.text : null;
 }
 
 /** What Python imports as `millrace` before the helper module that the harness brings. */

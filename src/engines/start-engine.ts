@@ -73,7 +73,7 @@ type StartedEngine = {
   /** What is enforced where apps run, as far as it is known before they do. */
   readonly held: { readonly network: NetworkWall; readonly enforcement: Enforcement };
   /** Null where a cluster grants them, and where nothing does. */
-  readonly grants: (Gpus & { readonly broker: Pick<GpuBroker, "use" | "evictions"> }) | null;
+  readonly grants: (Gpus & { readonly broker: Pick<GpuBroker, "use" | "evictions" | "heldBy"> }) | null;
   /** Builds environments for remote machines; null if all are for this machine. */
   readonly builds: BuildSeats | null;
 };

@@ -1,7 +1,7 @@
 /** Which headers of an answer pages may read: the service's, all of them, or those that the app names. */
 export type Exposure = "ours" | "all" | "app";
 
-const EXPOSED = "X-Request-Id, Location, Server-Timing, Retry-After";
+const EXPOSED = "X-Request-Id, Location, Server-Timing, Retry-After, RateLimit, RateLimit-Policy";
 const PREFLIGHT_SECONDS = "600";
 /** All that browsers know: a server app may take any of them. */
 const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -12,6 +12,7 @@ import { isFinal } from "../model/run.ts";
 import type { Executor } from "../runs/execute.ts";
 import type { RunRequest, Webhook } from "../runs/live-run.ts";
 import type { RunLookup } from "../runs/lookup.ts";
+import type { QuotaKeeper } from "../runs/quotas/quota-keeper.ts";
 import type { QueueWatch } from "../runs/queue/watch.ts";
 import { respondMisfit } from "../runs/response.ts";
 import type { Keyed, RunKeyMark, Submitter } from "../runs/submit.ts";
@@ -21,7 +22,7 @@ import { answerAccepted, type AppParts, beginTrace, type CheckedCall } from "./a
 import type { BodyRoom } from "./body.ts";
 import { storedKey } from "./fairness.ts";
 import { preferredWait } from "./request-head.ts";
-import { queryWithout } from "./route.ts";
+import { type AppRoute, queryWithout } from "./route.ts";
 import { isWish, NO_WISHES, readWishes } from "../model/wishes.ts";
 import { RunAnswer } from "./run-answer.ts";
 import { sendResult } from "./run-views.ts";
@@ -40,6 +41,7 @@ export type StarterParts = AppParts &
     readonly lookup: RunLookup;
     readonly clock: Clock;
     readonly queueWatch: Pick<QueueWatch, "watch">;
+    readonly quotas: Pick<QuotaKeeper, "applies" | "admit">;
     /** Runs are due, and late, by a clock that cannot be set. */
     readonly steadyClock: Clock;
     readonly bodyRoom: BodyRoom;
@@ -64,6 +66,7 @@ export class RunStarter {
     const { id, callerAddress: ip } = exchange;
     if (exchange.response.destroyed) return undefined;
     const { functionName, isBare } = route;
+    admitRun(call, this.#parts);
     const webhook = readWebhook(exchange, query.webhookEndpoint, this.#parts);
     const caller = token && token.principal.caller;
     const trace = beginTrace(this.#parts.tracer, call, token !== null);
@@ -155,6 +158,15 @@ export class RunStarter {
   #accepted(call: CheckedCall, runId: string, headers?: Readonly<Record<string, string>>): void {
     answerAccepted(call, this.#parts.publicApiUrl, runId, headers);
   }
+}
+
+/** Throws `quota_exceeded` if the caller, or the project, may have no further run. */
+export function admitRun(
+  { route, token }: { readonly route: AppRoute; readonly token: RememberedToken | null },
+  { quotas }: Pick<StarterParts, "quotas">,
+): void {
+  const payer = token && token.principal;
+  if (quotas.applies(payer)) quotas.admit(route.projectId, payer);
 }
 
 /** Whether the function is known to stream: `Prefer: wait` never turns a stream into a 202. */

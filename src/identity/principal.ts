@@ -2,6 +2,7 @@ import { type CallLimits, type MemberRole, type Role, ROLES } from "../model/rol
 import { AppError } from "../model/errors.ts";
 import type { Fairness } from "../model/queue-limits.ts";
 import type { RunCaller } from "../model/run.ts";
+import type { Quotas } from "../model/usage.ts";
 
 /** A service account: one project, one role. */
 export type AccountPrincipal = {
@@ -10,6 +11,7 @@ export type AccountPrincipal = {
   readonly role: Role;
   /** For the role `call`; otherwise null. */
   readonly limits: CallLimits | null;
+  readonly quotas: Quotas | null;
   /** Of the runs that it starts. */
   readonly caller: RunCaller;
   /** In whose line its calls wait, unless they name another one: each end user has one of their own. */
@@ -25,6 +27,7 @@ export type PersonPrincipal = {
   readonly projectId: null;
   readonly role: null;
   readonly roles: ReadonlyMap<string, Role>;
+  readonly quotas: null;
   readonly caller: RunCaller;
   readonly fairness: Fairness;
   readonly expiresAt: number;

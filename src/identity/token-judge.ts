@@ -3,6 +3,7 @@ import type { Clock } from "../kit/clock.ts";
 import { USUAL_WEIGHT } from "../model/queue-limits.ts";
 import type { RunCaller } from "../model/run.ts";
 import { type CallLimits, ROLES } from "../model/roles.ts";
+import { readQuotas } from "../model/usage.ts";
 import type { KnownToken, ServiceAccount } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import { type AccountPrincipal, type PersonPrincipal, type Principal, ROLE_OF_MEMBER } from "./principal.ts";
@@ -50,7 +51,8 @@ export class TokenJudge {
     if (now - (account.lastUsedAt ?? 0) >= USE_NOTED_EVERY_MS) this.#noteUse(accountId, now);
     const caller = { accountId, user: endUser?.user ?? null };
     const fairness = { key: lineOf(caller), weight: account.weight };
-    return { accountId, projectId, role, limits, caller, fairness, expiresAt };
+    const quotas = readQuotas(account.quotas);
+    return { accountId, projectId, role, limits, quotas, caller, fairness, expiresAt };
   }
 
   async #judgePerson({ sub, exp }: Claims, sessionId: string): Promise<PersonPrincipal | null> {
@@ -69,6 +71,7 @@ export class TokenJudge {
       projectId: null,
       role: null,
       roles,
+      quotas: null,
       caller,
       fairness,
       expiresAt,

@@ -3,6 +3,7 @@ import { type Clock, withTimeout } from "../kit/clock.ts";
 import { USUAL_WEIGHT } from "../model/queue-limits.ts";
 import type { CallLimits, Role } from "../model/roles.ts";
 import { AppError, isInDoubt } from "../model/errors.ts";
+import { packQuotas, type Quotas } from "../model/usage.ts";
 import type { AccountChange } from "../store/accounts/accounts.ts";
 import type { Store } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -97,6 +98,7 @@ type NewAccount = {
   /** For the role `call`, which requires them. */
   readonly limits?: CallLimits | null;
   readonly weight?: number;
+  readonly quotas?: Quotas | null;
   readonly expiresAt: number;
 };
 
@@ -135,12 +137,13 @@ export class Tokens {
   async issue(account: NewAccount): Promise<{ accountId: string; token: string; createdAt: number }> {
     const createdAt = this.#clock.now();
     const { projectId, name, description = null, role, limits = null, expiresAt } = account;
-    const { weight = USUAL_WEIGHT } = account;
+    const { weight = USUAL_WEIGHT, quotas: given = null } = account;
+    const quotas = packQuotas(given);
     const callLimits = limits && JSON.stringify(limits);
     const id = `sa-${randomUUID()}`;
     const { token, jti } = this.#signer.sign(id, expiresAt, { project_id: projectId, role });
     await this.#store.accounts.insert({
-      account: { id, projectId, name, description, role, callLimits, weight, createdAt, expiresAt },
+      account: { id, projectId, name, description, role, callLimits, weight, quotas, createdAt, expiresAt },
       token: { jtiHash: hashSecret(jti) },
     });
     return { accountId: id, token, createdAt };

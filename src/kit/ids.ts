@@ -123,3 +123,8 @@ export function randomHex(bytes: number): string {
   const hex = hexPool.toString("hex", start, hexAt);
   return /[^0]/.test(hex) ? hex : randomHex(bytes);
 }
+
+/** When a UUIDv7 was made, in epoch milliseconds. */
+export function idTime(id: Uint8Array): number {
+  return Buffer.from(id.buffer, id.byteOffset, 6).readUIntBE(0, 6);
+}

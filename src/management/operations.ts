@@ -20,6 +20,7 @@ import { figureOperations } from "./runs/figures.ts";
 import { runOnceOperations } from "./runs/file-runs.ts";
 import { bulkOperations } from "./runs/bulk.ts";
 import { runOperations } from "./runs/runs.ts";
+import { usageOperations } from "./runs/usage.ts";
 
 /** Every operation of the management API, in the order its document shows them. */
 export function allOperations(parts: ManagementParts): Operation[] {
@@ -33,6 +34,7 @@ export function allOperations(parts: ManagementParts): Operation[] {
     ...queueHistoryOperations(parts),
     ...logOperations(parts),
     ...figureOperations(parts),
+    ...usageOperations(parts),
     ...deployOperations(parts),
     ...appChangeOperations(parts),
     ...queueOperations(parts),

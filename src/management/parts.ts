@@ -25,6 +25,7 @@ import type { NodeDetails } from "../model/node.ts";
 import type { OtherNodesGpus } from "../nodes/join-nodes.ts";
 import type { Owners } from "../nodes/owners.ts";
 import type { AccountWeights } from "../runs/account-weights.ts";
+import type { ProjectQuotas } from "../runs/quotas/project-quotas.ts";
 import type { QueueStates } from "../runs/queue-states.ts";
 import type { BulkWorker } from "../runs/bulk/bulk-worker.ts";
 import type { QueueHistory } from "../runs/queue/history.ts";
@@ -83,10 +84,11 @@ export type ManagementParts = ReturnType<typeof identityParts> & {
   readonly fileRuns: FileRuns;
   readonly queueStates: Pick<QueueStates, "apply" | "stateOf">;
   readonly accountWeights: Pick<AccountWeights, "learn">;
+  readonly projectQuotas: Pick<ProjectQuotas, "learn">;
   readonly scheduler: Pick<Scheduler, "wake" | "fireNow">;
   readonly queueHistory: Pick<QueueHistory, "of">;
   readonly bulkWorker: Pick<BulkWorker, "wake">;
-  readonly lookup: Pick<RunLookup, "record">;
+  readonly lookup: Pick<RunLookup, "record" | "liveAppOf">;
   readonly signingSecrets: SigningSecrets;
   /** Wakes the deliverer because a delivery is due. */
   readonly wake: () => void;

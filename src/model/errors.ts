@@ -53,6 +53,7 @@ export const ERRORS = {
   deploy_invalid: invalid(422, "The deploy's configuration cannot be used."),
   idempotency_mismatch: invalid(422, "This Idempotency-Key was used for another call."),
   too_many_requests: limited(429, "Too many attempts; wait before you try again."),
+  quota_exceeded: limited(429, "The token, or its project, has used what its quotas allow."),
   too_many_connections: limited(429, "You have too many open connections."),
   too_many_in_flight: limited(429, "Too many requests are in progress; wait for some to finish."),
   backlog_full: limited(429, "Too many async runs of this app are waiting; try again later."),

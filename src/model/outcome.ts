@@ -87,4 +87,9 @@ export type Unsendable = {
 };
 
 /** One argument that does not fit, for the `details` of a 422. */
-export type Misfit = { readonly field: string; readonly problem: "missing" | "unknown" };
+export type Misfit = {
+  readonly field: string;
+  readonly problem: "missing" | "unknown" | "invalid";
+  /** Of an invalid one: what it must be. */
+  readonly message?: string | undefined;
+};

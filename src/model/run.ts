@@ -89,12 +89,17 @@ export type Run = {
   /** Inside the user's function. */
   readonly runMs: number | null;
   readonly responseMs: number | null;
-  /** Bytes of bodies or WebSocket frames; null for a function, and if the server was not reached. */
+  /** Bytes of bodies, chunks or WebSocket frames; null if no replica got the call. */
   readonly requestBytes: number | null;
   readonly responseBytes: number | null;
   /** How many calls left for the replica together, and why then; null if its function is not batched. */
   readonly batchSize: number | null;
   readonly batchReason: BatchReason | null;
+  /** Inside the function, times the GPUs of its replica; null without any. A batch shares it out. */
+  readonly gpuMs: number | null;
+  /** Of a model, as its answer says; null if it does not. */
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
   /** What its caller asked of the queue; null: nothing. */
   readonly terms: Terms | null;
   /** Null if it belongs to none. */
@@ -102,7 +107,7 @@ export type Run = {
 };
 
 /** An attempt after which the run was tried again. */
-export type RunAttempt = Pick<Run, "startedAt" | "replicaId" | "runMs"> & {
+export type RunAttempt = Pick<Run, "startedAt" | "replicaId" | "runMs" | "gpuMs"> & {
   /** From 1. */
   readonly number: number;
   readonly endedAt: number;
@@ -187,6 +192,9 @@ export const NOT_BEGUN = {
   responseBytes: null,
   batchSize: null,
   batchReason: null,
+  gpuMs: null,
+  inputTokens: null,
+  outputTokens: null,
 } as const satisfies Partial<Run>;
 
 type RunProgress = Pick<Run, keyof typeof NOT_BEGUN | "isAsync" | "state" | "createdAt">;
@@ -229,6 +237,9 @@ export function makeRun(origin: RunOrigin, progress: RunProgress): Run {
     responseBytes: progress.responseBytes,
     batchSize: progress.batchSize,
     batchReason: progress.batchReason,
+    gpuMs: progress.gpuMs,
+    inputTokens: progress.inputTokens,
+    outputTokens: progress.outputTokens,
     terms: origin.terms ?? null,
     trace: origin.trace ?? null,
   };
@@ -265,6 +276,9 @@ export function withoutEnd(run: Run): Run {
     errorTraceback: null,
     runMs: null,
     responseMs: null,
+    gpuMs: null,
+    inputTokens: null,
+    outputTokens: null,
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../kit/clock.ts";
 import type { FunctionSignature } from "../model/app.ts";
 import type { Outcome } from "../model/outcome.ts";
-import type { Exit, InitFailure, Usage } from "../engines/engine.ts";
+import type { Exit, InitFailure, StartTimes, Usage } from "../engines/engine.ts";
 import type { PrintedLine } from "../engines/log-lines.ts";
 import { BatchTally } from "./batch-tally.ts";
 import type { Allowance } from "./meter.ts";
@@ -11,7 +11,7 @@ import type { Demand } from "./slots/slots.ts";
 /** What has happened to an app's replicas since the service started, over all its versions. */
 export type FleetCounts = {
   starts: number;
-  /** Starts that gave the app its first ready replica. */
+  /** Starts that gave the app its first ready replica while calls waited for it; no call waits for the check of a deploy. */
   coldStarts: number;
   /** Replicas that ended unexpectedly. */
   deaths: number;
@@ -29,6 +29,8 @@ export type FleetReplica<C> = SlotReplica<C> & {
   readonly state: "starting" | "ready" | "draining" | "gone";
   /** How far its start is; meaningful until it is ready. */
   readonly startPhase: StartPhase;
+  /** When its start has come how far, by the monotonic clock; absent where that is not known. */
+  startTimes?(): StartTimes & { readonly begunAt: number };
   /** 0 until it is ready. */
   readonly readyAt: number;
   /** When it last became idle; meaningful while it holds no call. */

@@ -314,7 +314,7 @@ export class Fleet<C, R extends FleetReplica<C>> implements Capacity<C> {
 
   #onReady(replica: R, functions: readonly FunctionSignature[]): void {
     this.#crashes.initFailure = null;
-    if (this.ready.length === 0) this.#counts.coldStarts += 1;
+    if (this.ready.length === 0 && this.#events.demand().calls > 0) this.#counts.coldStarts += 1;
     const isFirst = this.#single === null;
     this.#single ??= false;
     this.#setReady([...this.ready, replica]);

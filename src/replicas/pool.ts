@@ -48,7 +48,7 @@ export type RunTarget = {
   readonly hidden: HiddenPayloads;
 };
 
-type PoolReplica = FleetReplica<Call>;
+export type PoolReplica = FleetReplica<Call>;
 
 /** The replicas of a version, and the slots in which they take calls. */
 export class Pool {

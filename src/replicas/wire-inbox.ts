@@ -286,7 +286,13 @@ const failure = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("misfit"),
     details: z
-      .array(z.object({ field: z.string().max(nameChars), problem: z.enum(["missing", "unknown"]) }))
+      .array(
+        z.object({
+          field: z.string().max(nameChars),
+          problem: z.enum(["missing", "unknown", "invalid"]),
+          message: z.string().max(WIRE_LIMITS.noteChars).optional(),
+        }),
+      )
       .max(WIRE_LIMITS.misfits),
     more: z.int().min(0).default(0),
   }),

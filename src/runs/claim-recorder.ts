@@ -104,7 +104,7 @@ export class ClaimRecorder implements RunRecorder {
     await run.settleNotes();
     const again = run.isAsync ? nextTry(run, end, claim, clock.now()) : null;
     if (again) {
-      const { failed: _failed, ...told } = again;
+      const { failed: _failed, accountId: _account, tags: _tags, ...told } = again;
       log.warn({ runId: id, ...told }, "returning the run to the queue");
       await this.#retry(() => this.#released.add({ appNumber, id, owner, fence, ...again }));
       onReleased(appNumber, again.dueAt ?? null);
@@ -174,7 +174,7 @@ export class ClaimRecorder implements RunRecorder {
   }
 }
 
-type NextTry = Pick<ReleasedClaim, "attempt" | "isInterruption" | "dueAt" | "failed">;
+type NextTry = Pick<ReleasedClaim, "attempt" | "isInterruption" | "dueAt" | "failed" | "accountId" | "tags">;
 
 /** Whether an ended run goes back into the queue instead. */
 export function isRequeued(run: LiveRun): boolean {
@@ -192,12 +192,14 @@ function nextTry(run: LiveRun, { outcome }: RunEnd, { attempt }: Claim, now: num
   const delayMs = retryDelayMs(target.config, attempt, outcome, Math.random(), most);
   // A run that would be late when it begins again ends with the error that it has now.
   if (delayMs === null || lateness(terms, true, now + delayMs)) return null;
-  const again = { attempt: attempt + 1, isInterruption: false, failed: failedAttempt(run, now) };
+  const { caller } = request;
+  const payers = { accountId: caller && caller.accountId, tags: terms?.tags ?? [] };
+  const again = { attempt: attempt + 1, isInterruption: false, failed: failedAttempt(run, now), ...payers };
   return delayMs > 0 ? { ...again, dueAt: now + delayMs } : again;
 }
 
 function failedAttempt(run: LiveRun, now: number): RunAttempt {
-  const { attempt: number, startedAt, completedAt, replicaId, runMs, ...record } = run.record();
+  const { attempt: number, startedAt, completedAt, replicaId, runMs, gpuMs, ...record } = run.record();
   const { statusCode, errorCode, errorMessage } = record;
   return {
     number,
@@ -208,5 +210,6 @@ function failedAttempt(run: LiveRun, now: number): RunAttempt {
     // An answer of a server app is no error to its callers.
     errorMessage: errorMessage ?? `The app answered with status ${statusCode}.`,
     runMs,
+    gpuMs,
   };
 }

@@ -109,6 +109,19 @@ export class Executor {
     return claimed;
   }
 
+  /** How many runs of a project, or of one account of it, have not ended; counted up to `most`. */
+  countOf({ projectId, accountId }: { projectId: string; accountId: string | null }, most: number): number {
+    let count = 0;
+    for (const first of this.#chains) {
+      for (let run = first; run && count < most; run = run.after) {
+        const { target, caller } = run.request;
+        const isMeant = accountId === null || caller?.accountId === accountId;
+        if (isMeant && run.end === null && target.projectId === projectId) count += 1;
+      }
+    }
+    return count;
+  }
+
   #enter(run: LiveRun): void {
     const chain = chainOf(run.request.id);
     const first = this.#chains[chain] ?? null;

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { Condition } from "../kit/concurrency.ts";
 import type { Clock } from "../kit/clock.ts";
+import { isGpu } from "../model/app-config.ts";
 import type { Fairness } from "../model/queue-limits.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { makeRun, type Run, type RunCaller, type RunState, type TranscriptPart } from "../model/run.ts";
@@ -18,7 +19,7 @@ import type { CheckpointWriter } from "./checkpoint-writer.ts";
 import { ProgressKeeper } from "./progress.ts";
 import type { PartReader, PartWriter } from "./transcript-parts.ts";
 import { isBodiless, plainChunk, respond, type RunResponse } from "./response.ts";
-import { hasUsage } from "./traces/gen-ai.ts";
+import { hasUsage, tokensOf } from "./traces/gen-ai.ts";
 import { LiveTranscript } from "./transcript.ts";
 
 /** Where a run's response is sent, in addition to its caller. */
@@ -108,6 +109,8 @@ export type RunParts = {
   readonly partReader: PartReader;
   readonly partWriter: PartWriter;
   readonly checkpointWriter: CheckpointWriter;
+  /** How many GPUs a replica on this machine holds; null if its app gets as many as its configuration says. */
+  readonly gpusOf?: (replicaId: string) => number | null;
   /** Gets the ends of attempts whose spans are recorded. */
   readonly tracer?: { readonly isRecording: boolean; ended(run: LiveRun, end: RunEnd): void };
 };
@@ -146,7 +149,9 @@ export class LiveRun implements CallReader {
   readonly wasAccepted: boolean;
   /** Null if they are not recorded. */
   readonly spans: AttemptSpans | null = null;
-  /** The last chunk that may say what a model did; only if its spans are recorded. */
+  /** Of all chunks of this attempt. */
+  #streamedBytes = 0;
+  /** The last chunk that may say what a model did; only of calls in OpenAI's form, or if its spans are recorded. */
   usageChunk: Buffer | null = null;
   /** Null until the run says how far it is, or someone asks. */
   progress: ProgressKeeper | null = null;
@@ -308,7 +313,9 @@ export class LiveRun implements CallReader {
 
   onChunk(chunk: Chunk): void {
     // A copy: the bytes are of a buffer that is used again.
-    if (this.spans && hasUsage(chunk.bytes)) this.usageChunk = Buffer.from(chunk.bytes);
+    if ((this.spans || this.request.isBare) && hasUsage(chunk.bytes))
+      this.usageChunk = Buffer.from(chunk.bytes);
+    this.#streamedBytes += chunk.bytes.length;
     const transcript = this.transcript();
     transcript.add(chunk);
     if (this.#reader) this.#reader.onChunk(chunk);
@@ -380,13 +387,14 @@ export class LiveRun implements CallReader {
 
   record(): Run {
     const end = this.end;
-    const { enqueuedAt, handedAt, holder, traffic, batch } = this.call;
+    const { enqueuedAt, handedAt, holder, traffic, batch, http, body } = this.call;
     const { queueMs, startMs, runMs } = end ? end.timing : this.timing();
     const responseMs = end ? this.#storedMs + end.at - enqueuedAt : null;
     const completedAt = responseMs === null ? null : this.createdAt + Math.round(responseMs);
     const startedAt = handedAt ? this.createdAt + Math.round(this.#storedMs + handedAt - enqueuedAt) : null;
     const isCancelled = end?.outcome.kind === "cancelled";
     const error = end?.response.error;
+    const tokens = end && !error ? tokensOf(end.response, this.usageChunk) : null;
     return makeRun(this.request, {
       isAsync: this.isAsync,
       state: end ? finalState(end) : holder ? "running" : "queued",
@@ -405,11 +413,27 @@ export class LiveRun implements CallReader {
       queueMs: end || handedAt ? queueMs + startMs : null,
       runMs,
       responseMs,
-      requestBytes: traffic?.requestBytes ?? null,
-      responseBytes: traffic?.responseBytes ?? null,
+      requestBytes: traffic ? traffic.requestBytes : handedAt && !http ? body.length : null,
+      responseBytes: traffic ? traffic.responseBytes : handedAt && !http ? this.#answeredBytes() : null,
       batchSize: batch?.size ?? null,
       batchReason: batch?.reason ?? null,
+      gpuMs: runMs === null || holder === null ? null : this.#gpuMs(runMs, holder.id),
+      inputTokens: tokens && tokens.input,
+      outputTokens: tokens && tokens.output,
     });
+  }
+
+  /** Of a function: its chunks, or the body that its caller gets. */
+  #answeredBytes(): number {
+    return this.isStream ? this.#streamedBytes : (this.end?.response.body.length ?? 0);
+  }
+
+  /** The share of its replica's GPUs that was the call's own. */
+  #gpuMs(runMs: number, replicaId: string): number | null {
+    const { gpuCount, compute } = this.request.target.config.hardware;
+    if (gpuCount === 0 || !compute.some(isGpu)) return null;
+    const gpus = this.#parts.gpusOf?.(replicaId) ?? gpuCount;
+    return (runMs * gpus) / (this.call.batch?.size ?? 1);
   }
 
   #endTranscript(transcript: LiveTranscript, outcome: Outcome): TranscriptPart | null {

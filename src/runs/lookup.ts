@@ -55,6 +55,11 @@ export class RunLookup {
     return this.#parts.executor.find(id) !== undefined;
   }
 
+  /** The app of a run that is in progress here; otherwise null. */
+  liveAppOf(id: string): number | null {
+    return this.#parts.executor.find(id)?.request.target.appNumber ?? null;
+  }
+
   /** The configuration with which a run in progress here was started. */
   configOf(id: string): AppConfig | null {
     return this.#parts.executor.find(id)?.request.target.config ?? null;

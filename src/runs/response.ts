@@ -115,7 +115,7 @@ export function msText(ms: number): string {
 
 /** The error for arguments that do not fit; `more` of them are only counted. */
 export function respondMisfit(details: readonly Misfit[], more: number): AppError {
-  const parts = details.map(({ field, problem }) => `${field} is ${problem}`);
+  const parts = details.map(({ field, problem, message }) => `${field} ${message ?? `is ${problem}`}`);
   if (more > 0) parts.push(`and ${more} more`);
   return new AppError("invalid_arguments", { message: parts.join("; "), details });
 }

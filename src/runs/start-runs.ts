@@ -23,6 +23,8 @@ import { LargePayloads, openPayloadPlace } from "./large-payloads.ts";
 import { RunLookup } from "./lookup.ts";
 import { AccountWeights } from "./account-weights.ts";
 import { QueueStates } from "./queue-states.ts";
+import { ProjectQuotas } from "./quotas/project-quotas.ts";
+import { QuotaKeeper } from "./quotas/quota-keeper.ts";
 import { RunTally } from "./run-tally.ts";
 import { PartReader, PartWriter } from "./transcript-parts.ts";
 import type { Tracer } from "./traces/tracer.ts";
@@ -43,6 +45,8 @@ type RunsParts = Omit<SweeperParts, "isFirst"> &
   Pick<FileRunsParts, "dataDir" | "storage" | "walls" | "limits"> & {
     readonly seal: Seal;
     readonly tracer: Tracer;
+    /** How many GPUs a replica on this machine holds; null: as many as its app asks for. */
+    readonly gpusOf: (replicaId: string) => number | null;
     /** Null if metrics are not exported to OpenTelemetry. */
     readonly metricExport: object | null;
     readonly webhookAllow: AddressRanges;
@@ -105,7 +109,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     () => new CheckpointWriter({ store, clock: steadyClock, log }),
   );
   const partReader = new PartReader(store, clock);
-  const runParts = { clock, store, partReader, partWriter, checkpointWriter, tracer: parts.tracer };
+  const { tracer, gpusOf } = parts;
+  const runParts = { clock, store, partReader, partWriter, checkpointWriter, tracer, gpusOf };
   const executor = new Executor(runParts, lightRecorder, recorder);
   const paces = new QueuePaces({
     clock: steadyClock,
@@ -158,6 +163,14 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
   await queueStates.start();
   const accountWeights = new AccountWeights(store);
   await accountWeights.start();
+  const projectQuotas = new ProjectQuotas(store);
+  await projectQuotas.start();
+  const nodeId = owners ? owner : null;
+  const quotas = await life.start(
+    "quotas",
+    () => new QuotaKeeper({ store, clock, log, executor, projects: projectQuotas, nodeId }),
+    (started) => started.stop(),
+  );
   const dispatcher: Dispatcher = new Dispatcher({
     ...basics,
     isPaused: (appNumber) => queueStates.isPaused(appNumber),
@@ -252,6 +265,8 @@ export async function startRuns(parts: RunsParts, life: Lifecycle) {
     dispatcher,
     queueStates,
     accountWeights,
+    projectQuotas,
+    quotas,
     scheduler,
     bulkWorker,
     batchFeeder,

@@ -163,7 +163,7 @@ export class Sweeper {
 
   async #expire(step: Step): Promise<void> {
     const { store, retentions, isFirst, recordRetentionMs, auditRetentionMs } = this.#parts;
-    const { retention, logs, auditEntries, keyLines } = store;
+    const { retention, logs, auditEntries, keyLines, dailyUsage, quotaCounts } = store;
     const now = this.#clock.now();
     for (const { appNumber, retentionMs } of retentions()) {
       await step((limit) => retention.expire({ appNumber, cutoff: now - retentionMs, limit }));
@@ -178,6 +178,8 @@ export class Sweeper {
     await step((limit) => retention.removeDeliveries({ before, limit }));
     await step((limit) => logs.expire({ before, limit }));
     await step((limit) => keyLines.removeStarts({ now, limit }));
+    await step((limit) => dailyUsage.expire({ now, limit }));
+    await step(() => quotaCounts.prune());
     await step((limit) => auditEntries.expire({ before: now - auditRetentionMs, limit }));
   }
 

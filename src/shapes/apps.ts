@@ -35,6 +35,10 @@ export type AppStatus = AppRecord["status"];
 export const APPS = z.array(z.pick(APP, { id: true, status: true, createdAt: true, updatedAt: true }));
 export type AppBrief = z.infer<typeof APPS>[number];
 
+/** A machine is found, its image is there, `main.py` is imported, `setup()` ends. */
+const START_PARTS = ["schedule", "pull", "import", "setup"] as const;
+export type StartPart = { readonly phase: (typeof START_PARTS)[number]; readonly ms: number };
+
 /** An app's replicas, which the API calls containers. */
 export const CONTAINERS = z.array(
   z.object({
@@ -50,6 +54,8 @@ export const CONTAINERS = z.array(
     containerRunningTimeMs: z.int(),
     /** How long its `setup()` took; null if it has none, or has not ended. */
     setupMs: z.nullish(z.number()),
+    /** How its start went, in order, as far as it has come and is known: what `setupMs` says is its last part. */
+    startPhases: z.nullish(z.array(z.object({ phase: z.enum(START_PARTS), ms: z.number() }))),
     /** The GPUs that it was granted, with its share of each; null for all of it. */
     gpus: z.nullish(
       z.array(
@@ -79,7 +85,8 @@ export const CONTAINERS = z.array(
 );
 export type ContainerRecord = z.infer<typeof CONTAINERS>[number];
 
-const VALUE = z.union([
+/** A value of a key of an app's configuration. */
+export const CONFIG_VALUE = z.union([
   z.string(),
   z.number(),
   z.boolean(),
@@ -87,13 +94,13 @@ const VALUE = z.union([
   z.array(z.string()),
   z.record(z.string(), z.string()),
 ]);
-export type ConfigValue = z.infer<typeof VALUE>;
+export type ConfigValue = z.infer<typeof CONFIG_VALUE>;
 
 /** A key of an app's configuration with its current and its deployed value. */
 const ENTRY = z.object({
   key: z.string(),
-  value: VALUE,
-  deployed: VALUE,
+  value: CONFIG_VALUE,
+  deployed: CONFIG_VALUE,
   unit: z.nullable(z.enum(["seconds", "bytes"])),
   takes: z.string(),
   meaning: z.string(),

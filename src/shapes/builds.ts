@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { BUILD_STAGES, BUILD_STATUSES } from "../model/build.ts";
 import { LOG_STREAMS } from "../model/log-line.ts";
+import { CONFIG_VALUE } from "./apps.ts";
 import { TIMESTAMP } from "./common.ts";
 
 const STATUS = z.enum(BUILD_STATUSES);
@@ -16,9 +17,22 @@ export const BUILDS = z.array(
     /** The number of its version; null if there is none to roll back to. */
     version: z.nullable(z.int()),
     isServing: z.boolean(),
+    /** The id of the account or person that deployed it; null for a folder of the installation, or if unknown. */
+    deployedBy: z.nullish(z.string()),
   }),
 );
 export type ListedBuild = z.infer<typeof BUILDS>[number];
+
+/** What a version changes in the one before it. */
+export const BUILD_CHANGES = z.object({
+  /** The version before it; null for the first one, or if that is gone. */
+  before: z.nullable(z.object({ buildId: z.uuid(), version: z.int() })),
+  /** Whether its files are the same; null if that is not known. */
+  sameFiles: z.nullable(z.boolean()),
+  /** Keys of the configuration, and `functions`, as they are now. */
+  changes: z.array(z.object({ key: z.string(), before: CONFIG_VALUE, after: CONFIG_VALUE })),
+});
+export type BuildChanges = z.infer<typeof BUILD_CHANGES>;
 
 const LINE = z.object({ id: z.uuid(), createdAt: TIMESTAMP, log: z.string() });
 

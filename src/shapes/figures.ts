@@ -14,6 +14,8 @@ const RUNS = z.object({
   success: COUNT,
   failure: COUNT,
   cancelled: COUNT,
+  /** Failures that their callers caused: those with a status from 400 to 499. */
+  callerErrors: COUNT,
   coldRuns: COUNT,
   p50Ms: z.nullable(MS),
   p95Ms: z.nullable(MS),
@@ -59,9 +61,14 @@ const TRAFFIC_OF_APP = z.object({
   version: z.nullable(z.int()),
   replicas: REPLICAS,
   runs: z.array(COUNT),
+  /** Without those that callers caused. */
   failures: z.array(COUNT),
+  callerErrors: COUNT,
+  errorRate: z.nullable(z.number().check(z.gte(0), z.lte(1))),
+  p50Ms: z.nullable(MS),
+  p95Ms: z.nullable(MS),
 });
-/** An app's calls, step by step; the lists are empty if there were none. */
+/** An app's calls, step by step and in all; the lists are empty if there were none. */
 export type AppTraffic = z.infer<typeof TRAFFIC_OF_APP>;
 
 export const TRAFFIC = z.extend(SPAN, { items: z.array(TRAFFIC_OF_APP) });

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { QUOTAS } from "./usage.ts";
 import { MEMBER_ROLES } from "../model/roles.ts";
 import { ID, TIMESTAMP } from "./common.ts";
 
@@ -6,6 +7,8 @@ const MEMBER_ROLE = z.enum(MEMBER_ROLES);
 
 export const PROJECT = z.object({ id: z.string(), name: z.string() });
 export type ProjectRecord = z.infer<typeof PROJECT>;
+/** The same with what it may use; null: as much as it wants. */
+export const PROJECT_DETAILS = z.extend(PROJECT, { quotas: z.nullable(QUOTAS) });
 
 export const MEMBER = z.object({
   personId: z.string(),

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { ROLES } from "../model/roles.ts";
 import { pagesOf, TIMESTAMP } from "./common.ts";
+import { QUOTAS } from "./usage.ts";
 
 /** The limits of an account of role `call`; absent for other roles. */
 const LIMITS = {
@@ -25,6 +26,8 @@ export type AccountRecord = z.infer<typeof ACCOUNT>;
 export const LISTED_ACCOUNT = z.extend(ACCOUNT, {
   /** How many turns its waiting calls have for each turn of an account of weight 1. */
   weight: z.int(),
+  /** Null: it may use as much as it wants. */
+  quotas: z.nullable(QUOTAS),
   lastUsedAt: z.nullable(TIMESTAMP),
   revokedAt: z.nullable(TIMESTAMP),
 });

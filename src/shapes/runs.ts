@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { BATCH_REASONS, isFileRun, RUN_STATES, WAIT_PHASES, WEBHOOK_STATES } from "../model/run.ts";
 import type { Progress, QueuePlace, Run, RunDetails, RunAttempt } from "../model/run.ts";
+import { isServerRun } from "../model/http-request.ts";
 import { appId } from "../model/names.ts";
 import type { Terms } from "../model/terms.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
@@ -39,6 +40,8 @@ export const RUN = z.object({
   id: z.uuid(),
   projectId: z.string(),
   modelId: z.string(),
+  /** Of the version that it runs on; null for a file run. */
+  buildId: z.nullish(z.uuid()),
   functionName: z.string(),
   method: z.string(),
   async: z.boolean(),
@@ -70,6 +73,11 @@ export const RUN = z.object({
   /** Only for a run that left in a batch: how many calls left together, and why then. */
   batchSize: z.optional(z.int()),
   batchReason: z.optional(z.enum(BATCH_REASONS)),
+  /** Only for a run on a replica with GPUs: its time inside the function, times the GPUs. */
+  gpuTimeMs: z.optional(z.number()),
+  /** Only for a run whose answer says what a model did. */
+  inputTokens: z.optional(z.int()),
+  outputTokens: z.optional(z.int()),
   /** Only for a run that waits for its time: when it may begin. */
   dueAt: z.optional(TIMESTAMP),
   /** Only what its caller asked of the queue: seconds of head start, labels, attempts, and until when it must begin and end. */
@@ -102,7 +110,10 @@ export const RUN = z.object({
 export type RunRecord = z.infer<typeof RUN>;
 
 /** A page of runs, newest first. */
-export const RUNS = pagesOf(RUN);
+export const RUNS = z.extend(pagesOf(RUN), {
+  /** Unless this is the last page: all that match and were accepted since then are in this page and those before it. */
+  completeSince: z.optional(TIMESTAMP),
+});
 export type RunPage = z.infer<typeof RUNS>;
 export const ONE_RUN = z.object({ item: RUN });
 
@@ -135,6 +146,7 @@ export function runRecord(
     id: run.id,
     projectId: app.projectId,
     modelId: appId(app.projectId, app.name),
+    buildId: isFileRun(run) && !isServerRun(run) ? null : run.versionId,
     functionName: run.functionName,
     method: run.method,
     async: run.isAsync,
@@ -167,6 +179,9 @@ export function runRecord(
     responseBytes: run.responseBytes,
     ...(run.batchSize !== null && { batchSize: run.batchSize }),
     ...(run.batchReason !== null && { batchReason: run.batchReason }),
+    ...(run.gpuMs !== null && { gpuTimeMs: run.gpuMs }),
+    ...(run.inputTokens !== null && { inputTokens: run.inputTokens }),
+    ...(run.outputTokens !== null && { outputTokens: run.outputTokens }),
     ...(run.dueAt !== null && { dueAt: timestamp(run.dueAt) }),
     ...(run.terms && askedOf(run.terms)),
     ...(schedule && { schedule: { name: schedule.name, time: timestamp(schedule.at) } }),

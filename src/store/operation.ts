@@ -12,6 +12,7 @@ import type { BULK_TABLES } from "./schema/0009-bulk-jobs.ts";
 import type { LINE_BATCH_TABLES } from "./schema/0010-batches.ts";
 import type { TRACE_COLUMNS } from "./schema/0011-traces.ts";
 import type { OPENAI_BATCH_TABLES } from "./schema/0012-openai-batches.ts";
+import type { USAGE_COLUMNS, USAGE_TABLES } from "./schema/0013-usage.ts";
 import type { TypesOf } from "./schema/tables.ts";
 import { buffersOf, type ColumnBatch } from "./column-batch.ts";
 import type { DatabaseFile } from "./upkeep/storage-fault.ts";
@@ -30,7 +31,9 @@ export type Schema = TypesOf<typeof INITIAL_TABLES> &
   TypesOf<typeof BULK_TABLES> &
   TypesOf<typeof LINE_BATCH_TABLES> &
   TypesOf<typeof TRACE_COLUMNS> &
-  TypesOf<typeof OPENAI_BATCH_TABLES> & {
+  TypesOf<typeof OPENAI_BATCH_TABLES> &
+  TypesOf<typeof USAGE_COLUMNS> &
+  TypesOf<typeof USAGE_TABLES> & {
     serviceAccounts: { role: Role };
     invitations: { role: MemberRole };
     memberships: { role: MemberRole };
@@ -59,7 +62,10 @@ export type Session = {
   readonly shareLock: RawBuilder<unknown>;
   /** Inserts rows, and keeps existing ones. Returns how many were inserted, and their bytes in the counted columns. */
   insertColumns(table: keyof Schema, batch: ColumnBatch, counted?: readonly string[]): Promise<Written>;
-  /** Inserts rows into several tables, as `insertColumns` does, and adds the new runs and bytes to `usage`. */
+  /**
+   * Inserts rows into several tables, as `insertColumns` does, and adds the new runs and bytes to `usage`. Runs that have
+   * ended are also added to the sums of their day.
+   */
   insertCounted(inserts: readonly ColumnInsert[]): Promise<void>;
   /** Updates many rows of one table. Returns the indexes in the batch of the rows that were updated. */
   updateColumns(table: keyof Schema, batch: ColumnBatch, change: ColumnChange): Promise<number[]>;
@@ -81,8 +87,13 @@ export type FileUpkeep = {
 
 export type Written = { readonly rows: number; readonly bytes: number };
 
-/** Rows of one table, and the columns whose bytes count as stored. */
-export type ColumnInsert = Readonly<{ table: keyof Schema; batch: ColumnBatch; counted?: readonly string[] }>;
+/** Rows of one table, and the columns whose bytes count as stored. `haveEnded`: they are runs that have. */
+export type ColumnInsert = Readonly<{
+  table: keyof Schema;
+  batch: ColumnBatch;
+  counted?: readonly string[];
+  haveEnded?: true;
+}>;
 
 /** How a database writes batches. */
 export type ColumnWriter = Pick<Session, "insertColumns" | "insertCounted" | "updateColumns">;

@@ -11,6 +11,7 @@ import { bulkJobs } from "./runs/bulk-jobs.ts";
 import { changes } from "./nodes/changes.ts";
 import { checkpoints } from "./runs/checkpoints.ts";
 import { claims } from "./runs/claims.ts";
+import { dailyUsage } from "./usage/daily-usage.ts";
 import { deliveries } from "./runs/deliveries.ts";
 import { deviceCodes, sessions } from "./accounts/sessions.ts";
 import { firings } from "./schedules/firings.ts";
@@ -28,6 +29,8 @@ import type { AnyOperation, Operation } from "./operation.ts";
 import { payloads, runBlobs } from "./runs/payloads.ts";
 import { people } from "./accounts/people.ts";
 import { queueDepth } from "./runs/queue-depth.ts";
+import { quotaCounts } from "./usage/quota-counts.ts";
+import { replicaUsage } from "./usage/replica-usage.ts";
 import { queueStates } from "./apps/queue-states.ts";
 import { retention } from "./runs/retention.ts";
 import { runs } from "./runs/runs.ts";
@@ -53,6 +56,7 @@ const OPERATIONS = {
   changes,
   checkpoints,
   claims,
+  dailyUsage,
   deliveries,
   deviceCodes,
   figures,
@@ -73,6 +77,8 @@ const OPERATIONS = {
   projects,
   queueDepth,
   queueStates,
+  quotaCounts,
+  replicaUsage,
   retention,
   runFigures,
   runs,

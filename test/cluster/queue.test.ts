@@ -49,6 +49,16 @@ async function wrongEnds(
   return wrong;
 }
 
+/** What the days' sums say, and what they are of. */
+const USAGE_AND_RUNS = `
+  select sum(succeeded + failed + cancelled)::float8 as counted, sum(run_us)::float8 as us,
+    (select count(*) from runs where state > 1)::float8 as recorded,
+    (select coalesce(sum(floor(run_ms * 1000 + 0.5)), 0) from (
+      select run_ms from runs where state > 1 union all select run_ms from attempts
+    ) as ran) as recorded_us
+  from daily_usage where tag = ''
+`;
+
 verifies(
   "cluster.queue",
   `three nodes killed, frozen for ${FROZEN_MS / 1_000} s and without their database, ${ROUNDS} times each: every run ends once, in its turn and within the limits`,
@@ -110,5 +120,7 @@ verifies(
     expect(await wrongEnds(load.wanted, cluster, balancer)).toEqual([]);
     expect(queueFaults(steps, QUEUE_LIMITS)).toEqual([]);
     expect(breaches(await cluster.history.read())).toEqual([]);
+    const [usage] = (await cluster.database.query(USAGE_AND_RUNS)).rows;
+    expect([usage["counted"], usage["us"]]).toEqual([usage["recorded"], usage["recorded_us"]]);
   },
 );

@@ -138,9 +138,9 @@ verifies(
     expect(await client.status(waiting.buildId)).toBe("cancelled");
 
     await tab(page, "Builds").click();
-    await button(page, "Serve version 1 again").click();
-    await says(page, "Version 1 is live.", () => inDialog(page, "Serve version 1").click());
-    await button(page, "Serve version 2 again").waitFor();
+    await button(page, "Roll back to version 1").click();
+    await says(page, "Version 1 is live.", () => inDialog(page, "Roll back to 1").click());
+    await button(page, "Roll back to version 2").waitFor();
     expect((await service().call("shop")).json.result).toBe("first");
     expect(await faultsOfState(page)).toEqual([]);
     expect(complaints).toEqual([]);

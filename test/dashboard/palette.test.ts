@@ -54,6 +54,7 @@ verifies("dashboard.palette", "somebody with a keyboard alone signs in and reach
   for (const name of [
     "Apps",
     "Runs",
+    "Usage",
     "API keys",
     "Webhooks",
     "Files",
@@ -112,7 +113,7 @@ test("Tab goes through a page in the order in which it is read, and past the nav
   const { page } = await open("/keys");
   await isWhole(page);
   const order: string[] = [];
-  for (let i = 0; i < 20; i++) {
+  for (let i = 0; i < 21; i++) {
     await page.keyboard.press("Tab");
     order.push((await focused(page)).replace(/Ctrl K$/, ""));
   }
@@ -120,6 +121,7 @@ test("Tab goes through a page in the order in which it is read, and past the nav
     "Overview",
     "Apps",
     "Runs",
+    "Usage",
     "API keys",
     "Webhooks",
     "Files",

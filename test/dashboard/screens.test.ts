@@ -53,6 +53,7 @@ function ofProject({ emptyProject, deliveries }: Furnished): Place[] {
     { name: "delivery", to: `${project}/webhooks/${deliveries.failed}` },
     { name: "files", to: `${project}/files` },
     { name: "files-empty", to: `${empty}/files`, isState: true },
+    { name: "usage", to: `${project}/usage` },
     { name: "audit", to: `${project}/audit` },
     { name: "nodes", to: `${project}/nodes` },
     { name: "hardware", to: `${project}/hardware` },

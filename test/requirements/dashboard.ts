@@ -9,7 +9,7 @@ export const DASHBOARD = {
     "dashboard.sign-in": "After signing in, a person gets to the page that they had asked for.",
     "dashboard.overview":
       "The overview shows runs by state, errors, latencies, replicas and the last failures.",
-    "dashboard.apps": "The list of apps shows what each is doing.",
+    "dashboard.apps": "The list of apps shows what each is doing, sorted by any of it.",
     "dashboard.app-tabs": "An app's pages have addresses of their own, and its scaling can be changed.",
     "dashboard.builds": "A build's log is followed while it runs, and an earlier version put back.",
     "dashboard.secrets": "Secrets of an app and of the project are shown, added, changed and removed.",
@@ -21,11 +21,18 @@ export const DASHBOARD = {
       "A server's WebSocket is opened, spoken to and closed; both directions are shown with times, and the close.",
     "dashboard.server-runs":
       "Runs of a server show method, path, status and bytes, and mark WebSockets; its page shows how it is started.",
-    "dashboard.runs": "Runs are filtered by state, mode, function and time.",
+    "dashboard.runs": "Runs are filtered by state, mode, function and time, and found by their id.",
+    "dashboard.run-search":
+      "A search that no index helps goes on by itself through all runs, says how far it is, and can be stopped.",
+    "dashboard.failed-run":
+      "A failed run says its error once, with its version, its build and the log of its replica.",
+    "dashboard.async-playground": "An async call in the playground shows what its run comes to.",
+    "dashboard.caller-errors": "What callers did wrong is shown apart from failures of the app.",
     "dashboard.run-page": "A run's page shows its timeline, batch, input, output, logs and deliveries.",
     "dashboard.webhooks": "Deliveries are shown with every attempt, and sent again.",
     "dashboard.files": "Files of the persistent storage are listed, uploaded, downloaded and removed.",
-    "dashboard.audit": "Every change in a project can be read.",
+    "dashboard.audit":
+      "Every change in a project can be read, narrowed by who, what and when, and taken along as CSV.",
     "dashboard.settings": "Members and projects are managed.",
     "dashboard.isolation":
       "The operator sees how apps are isolated, and what the last doctor --escape found; others do not.",

@@ -30,8 +30,12 @@ export const MANAGEMENT = {
     "apps.get": "GET …/apps/{a} gives the app with its numbers as JSON strings.",
     "apps.patch": "PATCH …/apps/{a} changes the five scaling fields live, without a version.",
     "apps.delete": "DELETE …/apps/{a} removes the app after it drained.",
+    "builds.changes": "A build says who deployed it, and its version what it changes in the one before it.",
     "apps.rollback": "POST …/rollback puts an earlier build back.",
     "apps.openapi": "GET {api_url}/v4/{p}/{app}/openapi.json describes the app's functions.",
+    "runs.search":
+      "What no index of runs finds is looked for in 20,000 runs a page, and the answer says how far back it is complete.",
+    "runs.by-id": "A project's run is found by its id alone, also while it is in progress.",
     "runs.list": 'GET …/runs filters, pages and has the shape {"items","nextToken"}.',
     "runs.item": 'GET …/runs/{id} has the shape {"item":Run}.',
     "containers.list": "GET …/containers lists replicas with the contract's fields.",
@@ -57,6 +61,7 @@ export const MANAGEMENT = {
     "hardware.list": "GET /v2/hardware lists the hardware.",
     "notifications.list": "GET /v2/notifications needs no auth and is [].",
     "audit.list": "GET /v2/projects/{p}/audit lists every change.",
+    "audit.filters": "The changes of an actor, of a kind, of a target or of a time are listed alone.",
   }),
   ...section("contract 4: deploy", {
     "deploy.start": "POST …/apps starts a deploy and takes the config fields in camelCase.",

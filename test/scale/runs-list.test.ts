@@ -80,14 +80,19 @@ describe.each(DATABASE_KINDS)(`the runs list with ${RUNS} records on %s`, (kind)
       projectId: PROJECT,
       role: "admin",
       limits: null,
+      quotas: null,
       caller: { accountId: "a", user: null },
       fairness: { key: "a", weight: 1 },
       expiresAt: Number.MAX_VALUE,
     };
-    mount(app, runOperations({ store, lookup: { record: () => Promise.resolve(null) } }), {
-      authenticate: () => Promise.resolve(principal),
-      audit: new Audit(store, systemClock),
-    });
+    mount(
+      app,
+      runOperations({ store, lookup: { record: () => Promise.resolve(null), liveAppOf: () => null } }),
+      {
+        authenticate: () => Promise.resolve(principal),
+        audit: new Audit(store, systemClock),
+      },
+    );
     await app.ready();
   }, 3_600_000);
 

@@ -108,7 +108,17 @@ export class IdentitySite {
     this.sessions = identity.sessions;
     this.people = identity.people;
     const accountWeights = { learn: async () => {} };
-    const own = { store, keys, tokens, accountWeights, clock, publicBaseUrl, projectId: this.projectId };
+    const projectQuotas = { learn: async () => {} };
+    const own = {
+      store,
+      keys,
+      tokens,
+      accountWeights,
+      projectQuotas,
+      clock,
+      publicBaseUrl,
+      projectId: this.projectId,
+    };
     const parts = { ...identity, ...own } as unknown as ManagementParts;
     this.operations = [
       ...serviceAccountOperations(parts),

@@ -1,6 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { isFinalBuild } from "../../src/model/build.ts";
-import { BUILDS } from "../../src/shapes/builds.ts";
+import { BUILD_CHANGES, BUILDS } from "../../src/shapes/builds.ts";
 import type { BuildRecord } from "../../src/shapes/builds.ts";
 import { appPath } from "./apps.ts";
 import { ask, tell } from "./http.ts";
@@ -23,6 +23,15 @@ export function buildsQuery(projectId: string, appName: string) {
     queryKey: ["builds", projectId, appName],
     queryFn: ({ signal }) => ask(BUILDS, `${appPath(projectId, appName)}/builds`, { signal }),
     refetchInterval: ({ state }) => (state.data?.some(isUnderWay) ? 2_000 : 5_000),
+  });
+}
+
+/** What a version changes in the one before it, which stays so. */
+export function buildChangesQuery(projectId: string, appName: string, buildId: string) {
+  return queryOptions({
+    queryKey: ["build changes", projectId, appName, buildId],
+    queryFn: ({ signal }) =>
+      ask(BUILD_CHANGES, `${appPath(projectId, appName)}/builds/${buildId}/changes`, { signal }),
   });
 }
 

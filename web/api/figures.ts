@@ -52,7 +52,7 @@ export function trafficQuery(projectId: string) {
     queryKey: ["traffic", projectId],
     queryFn: ({ signal }) =>
       ask(TRAFFIC, `/v2/projects/${projectId}/traffic`, { query: { from: ago(24 * HOUR_MS) }, signal }),
-    refetchInterval: 5_000,
+    refetchInterval: 10_000,
   });
 }
 

@@ -25,6 +25,13 @@ export async function ask<S extends Shape>(
   return await readAnswer(shape, await send(path, options));
 }
 
+/** Asks the management API for a text that is no JSON. */
+export async function askText(path: string, options: RequestOptions = {}): Promise<string> {
+  const answer = await send(path, options);
+  await requireGood(answer);
+  return await answer.text();
+}
+
 /** Has the management API do something, as whoever is signed in; of the answer only counts that it is a good one. */
 export async function tell(path: string, options: RequestOptions): Promise<void> {
   await requireGood(await send(path, options));

@@ -37,9 +37,10 @@ export function followLog(options: TailOptions, signal: AbortSignal): void {
     if (!signal.aborted) options.onLines(lines);
   };
   const onMessage = ({ data }: MessageEvent<string>): void => {
-    const { timestamp, run_id: runId, stream, log: text } = checked(LOG_FRAME_WITH_STREAM, JSON.parse(data));
+    const frame = checked(LOG_FRAME_WITH_STREAM, JSON.parse(data));
+    const { timestamp, run_id: runId, container_name: replica, stream, log: text } = frame;
     after = timestamp;
-    gathered.push({ timestamp, runId, stream, text });
+    gathered.push({ timestamp, runId, replica, stream, text });
     timer ??= setTimeout(handOver, GATHER_MS);
   };
   const again = (): void => {

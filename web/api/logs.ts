@@ -8,6 +8,7 @@ import { ask } from "./http.ts";
 export type LogLine = {
   readonly timestamp: string;
   readonly runId: string | null;
+  readonly replica: string;
   readonly stream: LogStream;
   readonly text: string;
 };
@@ -17,19 +18,21 @@ export type LogFilter = {
   readonly search?: string;
   readonly stream?: LogStream;
   readonly runId?: string;
+  readonly replica?: string;
 };
 
 export type LogSearch = LogFilter & { readonly wrap?: boolean };
 
 /** The filter that an address names, and whether long lines are broken. */
 export function readLogSearch(search: Record<string, unknown>): LogSearch {
-  const { search: text = "", runId, wrap } = search;
+  const { search: text = "", runId, replica, wrap } = search;
   const stream = LOG_STREAMS.find((name) => name === search["stream"]);
   return {
     // The address may hold a number where a text was typed.
     ...((typeof text === "number" || (typeof text === "string" && text !== "")) && { search: String(text) }),
     ...(stream && { stream }),
     ...(typeof runId === "string" && runId !== "" && { runId }),
+    ...(typeof replica === "string" && replica !== "" && { replica }),
     ...(wrap === false && { wrap }),
   };
 }
@@ -44,10 +47,12 @@ export async function readLog(
   signal?: AbortSignal,
 ): Promise<LogPage> {
   const path = `/v2/projects/${projectId}/apps/${idOf(projectId, appName)}/logs`;
-  const { logs, nextPageToken } = await ask(LOG_PAGE, path, { query, signal });
-  const lines = logs.map(({ timestamp, runId, stream, logLine }) => ({
+  const { replica: container, ...rest } = query;
+  const { logs, nextPageToken } = await ask(LOG_PAGE, path, { query: { ...rest, container }, signal });
+  const lines = logs.map(({ timestamp, runId, containerId, stream, logLine }) => ({
     timestamp,
     runId,
+    replica: containerId,
     stream,
     text: logLine,
   }));

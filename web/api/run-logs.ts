@@ -22,14 +22,17 @@ export function runLogsQuery({ projectId, appName, runId }: RunIds, run: Run) {
   });
 }
 
-/** The traceback among a run's lines, which it wrote when it failed; null where there is none. */
-export function tracebackOf(lines: readonly LogLine[]): string | null {
+/**
+ * The traceback among a run's lines, which it wrote when it failed, without the error at its end; null where there is none.
+ */
+export function tracebackOf(lines: readonly LogLine[], message: string): string | null {
   const errors = lines.filter(({ stream }) => stream === "stderr");
   const start = errors.findLastIndex(({ text }) => text.startsWith("Traceback (most recent call last)"));
-  return start === -1
-    ? null
-    : errors
-        .slice(start)
-        .map(({ text }) => text)
-        .join("\n");
+  if (start === -1) return null;
+  const text = errors
+    .slice(start)
+    .map((line) => line.text)
+    .join("\n")
+    .trimEnd();
+  return message !== "" && text.endsWith(message) ? text.slice(0, -message.length).trimEnd() : text;
 }

@@ -13,14 +13,24 @@ export type RunSearch = {
   /** A time. */
   readonly to?: string;
   readonly app?: string;
+  /** One run by its id; then nothing else narrows the list. */
+  readonly id?: string;
 };
+
+const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** Whether it is a run's whole id. */
+export function isRunId(text: unknown): text is string {
+  return typeof text === "string" && RUN_ID.test(text);
+}
 
 export const RUN_MODES = ["sync", "async"] as const;
 type RunMode = (typeof RUN_MODES)[number];
 
 /** What of an address is a filter of runs; the rest is left out. */
 export function readRunSearch(search: Readonly<Record<string, unknown>>): RunSearch {
-  const { status, mode, from, to, app } = search;
+  const { status, mode, from, to, app, id } = search;
+  if (isRunId(id)) return { id: id.toLowerCase() };
   const name = search["function"];
   return {
     ...(isOneOf(RUN_STATES, status) && { status }),
@@ -34,8 +44,9 @@ export function readRunSearch(search: Readonly<Record<string, unknown>>): RunSea
 
 /** The filter as the API takes it; a span ends now. */
 export function queryOf(search: RunSearch, now: number): Record<string, string | undefined> {
-  const { status, mode, from, to } = search;
+  const { status, mode, from, to, id } = search;
   return {
+    run_id: id,
     status,
     mode,
     functionName: search.function,

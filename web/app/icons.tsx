@@ -6,6 +6,7 @@ const PATHS = {
   keys: "M8 11.5a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM11 13l8.5-8.5m-4 4 2.5 2.5m.5-5.5 2 2",
   webhooks: "M9 8a3 3 0 1 1 4.2 2.8L16 16m-7-2.5A3 3 0 1 0 10 18h6m2.5-4a3 3 0 1 1-1 5.8",
   files: "M3.5 6.5h6l2 2.5h9v9.5h-17z",
+  usage: "M4 20h16M6.5 16v-5m5.5 5V5m5.5 11V9",
   audit: "M6 3.5h9l4 4v13H6zM9 12h7m-7 4h7",
   nodes: "M4 4.5h16v6H4zM4 13.5h16v6H4zM7.5 7.5h.01m-.01 9h.01",
   hardware: "M7 7h10v10H7zM10 10h4v4h-4zM9.5 4v3m5-3v3m-5 10v3m5-3v3M4 9.5h3m-3 5h3m10-5h3m-3 5h3",

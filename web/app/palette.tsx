@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { KeyboardEvent } from "react";
 import { appsQuery, nameOf } from "../api/apps.ts";
 import { meQuery } from "../api/me.ts";
+import { isRunId } from "../api/run-search.ts";
 import { readRuns } from "../api/runs.ts";
 import { session } from "../api/session.ts";
 import { classes } from "../parts/classes.ts";
@@ -14,13 +15,11 @@ type Entry = { readonly title: string; readonly kind: string; readonly go: () =>
 
 /** The list scrolls. */
 const MAX_SHOWN = 40;
-/** Runs of one millisecond. */
-const MAX_TOGETHER = 100;
-const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const PAGES = [
   ["Overview", "/projects/$projectId"],
   ["Apps", "/projects/$projectId/apps"],
   ["Runs", "/projects/$projectId/runs"],
+  ["Usage", "/projects/$projectId/usage"],
   ["API keys", "/projects/$projectId/keys"],
   ["Webhooks", "/projects/$projectId/webhooks"],
   ["Files", "/projects/$projectId/files"],
@@ -185,21 +184,12 @@ function useEntries(projectId: string, text: string): Entry[] {
   return [...matching(entries).slice(0, MAX_SHOWN), ...matching(last)];
 }
 
-/** The run of that id, whichever app it is of: an id begins with the time it was made, and lists know that. */
+/** The run of that id, whichever app it is of. */
 function runByIdQuery(projectId: string, id: string) {
   return queryOptions({
     queryKey: ["run by id", projectId, id],
-    queryFn: async ({ signal }) => {
-      const ms = Number.parseInt(id.replace("-", "").slice(0, 12), 16);
-      const [from, to] = [ms, ms + 1].map((at) => new Date(at).toISOString());
-      const { items } = await readRuns(
-        projectId,
-        { from: from!, to: to! },
-        { pageSize: MAX_TOGETHER },
-        signal,
-      );
-      return items.find((run) => run.id === id) ?? null;
-    },
-    enabled: RUN_ID.test(id),
+    queryFn: async ({ signal }) =>
+      (await readRuns(projectId, { id }, { pageSize: 1 }, signal)).items[0] ?? null,
+    enabled: isRunId(id),
   });
 }

@@ -1,9 +1,11 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { readAuditSearch } from "../api/audit.ts";
 import { readRange } from "../api/figures.ts";
 import { readLogSearch } from "../api/logs.ts";
 import { readPlaygroundSearch } from "../api/playground-search.ts";
 import { readRunSearch, readTranscriptView } from "../api/run-search.ts";
 import { wayBack } from "../api/way-back.ts";
+import { readUsageSearch } from "../api/usage.ts";
 import { readDeliverySearch } from "../api/webhooks.ts";
 import { Broken } from "./broken.tsx";
 import { Gate } from "./gate.tsx";
@@ -82,10 +84,11 @@ const overview = createRoute({
 const apps = createRoute({
   getParentRoute: () => project,
   path: "apps",
-  validateSearch: ({ search, page }: Record<string, unknown>): AppSearch => ({
+  validateSearch: ({ search, page, sort }: Record<string, unknown>): AppSearch => ({
     // The address may hold a number where a text was typed.
     ...((typeof search === "string" || typeof search === "number") && { search: String(search) }),
     ...(Number.isSafeInteger(page) && Number(page) > 1 && { page: Number(page) }),
+    ...(typeof sort === "string" && { sort }),
   }),
   component: lazyRouteComponent(() => import("../pages/apps.tsx"), "Apps"),
 });
@@ -201,9 +204,14 @@ const files = createRoute({
 const audit = createRoute({
   getParentRoute: () => project,
   path: "audit",
-  validateSearch: ({ entry }: Record<string, unknown>): { entry?: number } =>
-    typeof entry === "number" ? { entry } : {},
+  validateSearch: readAuditSearch,
   component: lazyRouteComponent(() => import("../pages/audit.tsx"), "Audit"),
+});
+const usage = createRoute({
+  getParentRoute: () => project,
+  path: "usage",
+  validateSearch: readUsageSearch,
+  component: lazyRouteComponent(() => import("../pages/usage.tsx"), "Usage"),
 });
 const nodes = createRoute({
   getParentRoute: () => project,
@@ -220,8 +228,8 @@ const settings = createRoute({
   path: "settings",
   component: lazyRouteComponent(() => import("../pages/settings.tsx"), "Settings"),
 });
-/** What the list of apps is narrowed to, and which part of it is shown. */
-type AppSearch = { readonly search?: string; readonly page?: number };
+/** What the list of apps is narrowed to, its order, and which part of it is shown. */
+type AppSearch = { readonly search?: string; readonly page?: number; readonly sort?: string };
 
 const tree = root.addChildren([
   signIn,
@@ -259,6 +267,7 @@ const tree = root.addChildren([
       delivery,
       files,
       audit,
+      usage,
       nodes,
       hardware,
       settings,

@@ -18,6 +18,7 @@ const PLACES = [
   { title: "Overview", to: "/projects/$projectId", icon: "overview" },
   { title: "Apps", to: "/projects/$projectId/apps", icon: "apps" },
   { title: "Runs", to: "/projects/$projectId/runs", icon: "runs" },
+  { title: "Usage", to: "/projects/$projectId/usage", icon: "usage" },
   { title: "API keys", to: "/projects/$projectId/keys", icon: "keys" },
   { title: "Webhooks", to: "/projects/$projectId/webhooks", icon: "webhooks" },
   { title: "Files", to: "/projects/$projectId/files", icon: "files" },

@@ -1,8 +1,9 @@
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { useParams, useSearch } from "@tanstack/react-router";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { auditQuery } from "../api/audit.ts";
-import { keysQuery } from "../api/keys.ts";
-import { membersQuery, useIsOwner } from "../api/members.ts";
+import type { AuditSearch } from "../api/audit.ts";
+import { useIsOwner } from "../api/members.ts";
+import { useNames } from "../api/names.ts";
 import { Card } from "../parts/card.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { LoadOlder } from "../parts/load-older.tsx";
@@ -10,6 +11,7 @@ import { Page } from "../parts/page.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { SkeletonRows } from "../parts/skeleton.tsx";
 import { Table } from "../parts/table.tsx";
+import { AuditFilters } from "./audit/filters.tsx";
 import { AUDIT_COLUMNS, AuditRow } from "./audit/audit-row.tsx";
 
 /** Every change of the project: who did what, when, and what it was before. */
@@ -21,27 +23,53 @@ export function Audit() {
       title="Audit"
       subtitle="Every change in the project, newest first. Nobody can change or delete entries."
     >
-      <Card isFlush>
-        {isOwner === false ? (
+      {isOwner === false ? (
+        <Card isFlush>
           <Empty title="For owners">
             Only owners of the project can see the audit log. Ask one of them to look, or to make you an
             owner.
           </Empty>
-        ) : (
-          <Entries projectId={projectId} />
-        )}
-      </Card>
+        </Card>
+      ) : (
+        <Changes projectId={projectId} />
+      )}
     </Page>
   );
 }
 
-function Entries({ projectId }: { readonly projectId: string }) {
-  const { entry: open } = useSearch({ from: "/gate/projects/$projectId/audit" });
-  const audit = useInfiniteQuery(auditQuery(projectId));
+function Changes({ projectId }: { readonly projectId: string }) {
+  const { entry, ...search } = useSearch({ from: "/gate/projects/$projectId/audit" });
+  const navigate = useNavigate();
   const names = useNames(projectId);
+  const setSearch = (next: AuditSearch): void =>
+    void navigate({ to: "/projects/$projectId/audit", params: { projectId }, search: next, replace: true });
+  return (
+    <>
+      <AuditFilters projectId={projectId} search={search} names={names} onChange={setSearch} />
+      <Card isFlush>
+        <Entries projectId={projectId} search={search} names={names} open={entry} />
+      </Card>
+    </>
+  );
+}
+
+function Entries({
+  projectId,
+  search,
+  names,
+  open,
+}: {
+  readonly projectId: string;
+  readonly search: AuditSearch;
+  readonly names: ReadonlyMap<string, string>;
+  readonly open: number | undefined;
+}) {
+  const audit = useInfiniteQuery(auditQuery(projectId, search));
   const entries = audit.data?.pages.flatMap(({ items }) => items);
   if (audit.error) return <Problem error={audit.error} onRetry={() => void audit.refetch()} />;
-  if (entries?.length === 0) {
+  if (entries?.length === 0 && !audit.hasNextPage && Object.keys(search).length > 0)
+    return <Empty title="No change matches" />;
+  if (entries?.length === 0 && !audit.hasNextPage) {
     return (
       <Empty title="No changes yet">
         Deploys, new keys, secrets, members and files are recorded here as they happen.
@@ -57,6 +85,7 @@ function Entries({ projectId }: { readonly projectId: string }) {
             projectId={projectId}
             entry={entry}
             names={names}
+            search={search}
             isOpen={open === Number(entry.id)}
           />
         )) ?? <SkeletonRows columns={AUDIT_COLUMNS.length} />}
@@ -68,14 +97,4 @@ function Entries({ projectId }: { readonly projectId: string }) {
       />
     </>
   );
-}
-
-/** What people call the accounts and members that entries name by their ids. */
-function useNames(projectId: string): ReadonlyMap<string, string> {
-  const { data: members = [] } = useQuery(membersQuery(projectId));
-  const { data: keys = [] } = useQuery(keysQuery(projectId));
-  return new Map([
-    ...members.map(({ personId, email }) => [personId, email] as const),
-    ...keys.map(({ id, name }) => [id, name] as const),
-  ]);
 }

@@ -3,6 +3,7 @@ import { useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { keysQuery } from "../api/keys.ts";
 import type { Key, KeyWithToken } from "../api/keys.ts";
+import { quotaText } from "../../src/model/usage.ts";
 import { Badge } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { Card } from "../parts/card.tsx";
@@ -86,6 +87,11 @@ export function Keys() {
                       title={limitText(key) ?? ""}
                     >
                       {key.apps.join(", ")}
+                    </span>
+                  )}
+                  {key.quotas && (
+                    <span className="ml-2 text-ink-faint" title={quotaText(key.quotas)}>
+                      with quotas
                     </span>
                   )}
                 </Cell>

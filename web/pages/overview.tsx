@@ -5,6 +5,7 @@ import { DEFAULT_RANGE } from "../api/figures.ts";
 import { Page } from "../parts/page.tsx";
 import { FiguresView } from "./overview/figures-view.tsx";
 import { FirstApp } from "./overview/first-app.tsx";
+import { TopApps } from "./overview/top-apps.tsx";
 import { RangePicker } from "./overview/range-picker.tsx";
 
 /** How a project is doing; how to begin, while it has no apps. */
@@ -29,6 +30,7 @@ export function Overview() {
         range={range}
         empty="No runs in this time. Call an app, or look further back."
       />
+      <TopApps projectId={projectId} apps={apps} />
     </Page>
   );
 }

@@ -9,15 +9,23 @@ export function count(value: number): string {
   return COUNT.format(value);
 }
 
-/** A span of milliseconds as people say it: 0.8 ms, 340 ms, 2.4 s, 3 m 20 s, 2 h 5 m. */
+/** A span of milliseconds as people say it: 40 µs, 340 ms, 2.4 s, 3 m 20 s, 2 h 5 m. */
 export function span(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "–";
+  if (ms > 0 && ms < 0.9995) return `${Math.max(1, Math.round(ms * 1_000))} µs`;
   if (ms < 10) return `${ONE.format(ms)} ms`;
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${ONE.format(ms / 1_000)} s`;
   const minutes = Math.floor(ms / 60_000);
   if (minutes < 60) return `${minutes} m ${Math.floor((ms % 60_000) / 1_000)} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
+}
+
+const SHARE = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 2 });
+
+/** A share of a whole, from 0 to 1, in percent. */
+export function share(value: number | null): string {
+  return value === null ? "–" : SHARE.format(value);
 }
 
 /** A number of bytes: 512 B, 3.4 KB, 2 MB. */

@@ -1,6 +1,7 @@
 import path from "node:path";
 import { open, readdir, realpath, stat } from "../../kit/files.ts";
 import { createHash } from "node:crypto";
+import { COG_FILE } from "../../config/cog.ts";
 
 /** Whether a name, such as `a/b.py`, or a folder above it matches a pattern. */
 type FileMatcher = (name: string) => boolean;
@@ -51,7 +52,7 @@ export type BundleFile = { readonly name: string; readonly path: string; readonl
 
 export type BundlePatterns = { readonly include: readonly string[]; readonly exclude: readonly string[] };
 
-const CONFIG_FILES: ReadonlySet<string> = new Set(["millrace.toml", "cerebrium.toml"]);
+const CONFIG_FILES: ReadonlySet<string> = new Set(["millrace.toml", "cerebrium.toml", COG_FILE]);
 
 /** A folder's files by `include` and `exclude`, sorted; always the configuration, never `__pycache__`. Follows links. */
 export async function listBundleFiles(folder: string, patterns: BundlePatterns): Promise<BundleFile[]> {

@@ -3,6 +3,7 @@ import type { Entry } from "yauzl";
 import { judgeEntryName, showName } from "./entry-names.ts";
 import { type BundleLimits, DEFLATED, entryProblems, localProblem, modeOf } from "./judge-entry.ts";
 import { NameTree } from "./name-tree.ts";
+import { COG_FILE } from "../../config/cog.ts";
 import { BundleError, nameOf, Problems, ZipDirectory } from "./zip-directory.ts";
 
 /** The bytes of the zip from an entry's header to the end of its content. */
@@ -64,7 +65,7 @@ type ExtractionPlan = {
   /** Parents first. */
   readonly folders: readonly string[];
   readonly files: readonly PlannedFile[];
-  /** What to say of a bundle without a `main.py` at its root; null where there is one. */
+  /** What to say of a bundle without a `main.py` or `cog.yaml` at its root; null where there is one. */
   readonly noMain: string | null;
 };
 
@@ -83,6 +84,9 @@ export async function planExtraction(file: FileHandle, options: PlanOptions): Pr
     throw new BundleError([`The zip contains ${entryCount} entries, more than ${options.limits.maxFiles}.`]);
   return await new Planner(file, directory, options).plan();
 }
+
+/** Either makes an app: of a Cog model `main.py` is made later. */
+const APP_FILES = ["main.py", COG_FILE] as const;
 
 class Planner {
   readonly #file: FileHandle;
@@ -176,10 +180,10 @@ class Planner {
   }
 
   #noMain(): string | null {
-    if (this.#tree.hasFile("main.py")) return null;
+    if (APP_FILES.some((name) => this.#tree.hasFile(name))) return null;
     const folder = this.#tree.onlyFolder;
-    if (folder === null || !this.#tree.hasFile(folder, "main.py"))
-      return "The zip has no main.py at its root.";
-    return `main.py is in ${showName(`${folder}/`)}: zip the folder's contents, not the folder.`;
+    const inside = folder !== null && APP_FILES.find((name) => this.#tree.hasFile(folder, name));
+    if (!inside) return "The zip has no main.py at its root.";
+    return `${inside} is in ${showName(`${folder}/`)}: zip the folder's contents, not the folder.`;
   }
 }

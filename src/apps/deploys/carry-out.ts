@@ -1,7 +1,8 @@
 import path from "node:path";
-import { chownTree, mkdir, rename, rm } from "../../kit/files.ts";
+import { chownTree, mkdir, open, rename, rm, withHandle } from "../../kit/files.ts";
 import { removeTree } from "../../kit/remove-tree.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
+import { type CogModel, cogMain, describeCog } from "../../config/cog.ts";
 import { isTable } from "../../config/toml.ts";
 import type { Clock } from "../../kit/clock.ts";
 import type { Log } from "../../kit/log.ts";
@@ -103,7 +104,11 @@ type Deploy = {
 export async function carryOut(deploy: Deploy, parts: CarryOutParts): Promise<LiveApp> {
   await move(deploy, parts, "building");
   const unpacked = await unpack(deploy, parts.dataDir);
-  const config = readConfig(deploy, unpacked.bundleDir, parts);
+  const { config, cog } = readConfig(deploy, unpacked.bundleDir, parts);
+  if (cog !== null) {
+    deploy.log.say("extract", describeCog(cog, config));
+    await writeMain(unpacked.bundleDir, cog);
+  }
   // At once: another deploy may have been waiting to compare its minimums, too.
   const leaveRoom = parts.catalog.gpuRoom.keep(deploy.app, config);
   try {
@@ -200,8 +205,8 @@ async function unpack(deploy: Omit<Deploy, "app" | "registryAuth" | "onSwitch">,
 type Asking = Pick<Deploy, "payload" | "log"> & { readonly app: Pick<App, "projectId" | "name"> };
 
 /** Reads the app's configuration, with the payload's above the bundle's; throws what is wrong with it. */
-function readConfig({ payload, log, app }: Asking, bundleDir: string, parts: CarryOutParts): AppConfig {
-  const { config, warnings } = loadAppConfig(bundleDir, { payload, host: THIS_HOST });
+function readConfig({ payload, log, app }: Asking, bundleDir: string, parts: CarryOutParts) {
+  const { config, warnings, cog } = loadAppConfig(bundleDir, { payload, host: THIS_HOST });
   if (config.customRuntime && config.deployment.network === false && parts.walls !== null)
     throw new DeployFailure("build_failure", NO_PORT_WITHOUT_NETWORK);
   const gap = unkept(config.deployment.network, parts.network);
@@ -211,7 +216,16 @@ function readConfig({ payload, log, app }: Asking, bundleDir: string, parts: Car
   if (gap?.isRefused) throw new DeployFailure("build_failure", `${gap.message}; ${ACCEPT_UNENFORCED}`);
   const excess = gpuRoom.refusal(app, config);
   if (excess !== null) throw new DeployFailure("build_failure", excess);
-  return config;
+  return { config, cog };
+}
+
+/** Makes a Cog model an app like any other, before anything looks for its `main.py`. */
+async function writeMain(bundleDir: string, cog: CogModel): Promise<void> {
+  await withHandle(await open(path.join(bundleDir, "main.py"), "wx", 0o644), async (file) => {
+    await file.writeFile(cogMain(cog));
+    await file.sync();
+  });
+  await syncFolder(bundleDir);
 }
 
 async function build(
@@ -339,11 +353,16 @@ export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Prom
   const payload = { name };
   try {
     const { bundleDir, noMain } = await unpack({ buildId, payload, source, log, signal }, parts.dataDir);
-    const config = readConfig({ payload, log, app: { projectId, name } }, bundleDir, parts);
+    const { config, cog } = readConfig({ payload, log, app: { projectId, name } }, bundleDir, parts);
+    if (cog !== null) await writeMain(bundleDir, cog);
     if (noMain !== null && config.customRuntime === null) return { plan: [], warnings, problems: [noMain] };
     const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, checksSyntax };
     const { plan, problems } = await inspectBuild(input);
-    return { plan, problems, warnings };
+    return {
+      plan: [...(cog ? [`take the folder for ${describeCog(cog, config)}`] : []), ...plan],
+      problems,
+      warnings,
+    };
   } catch (error) {
     const failure = failureOf(error);
     if (!failure) throw error;

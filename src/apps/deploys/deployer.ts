@@ -42,7 +42,18 @@ export type DeployerParts = CarryOutParts & {
 type Begun = { readonly build: Build; readonly app: App };
 
 /** What is stored of a build beside its status; `hasUpload` once its bundle has come. */
-type Kept = { readonly request: Payload; readonly hasUpload?: true };
+type Kept = {
+  /** The account or person that deploys; absent for a folder, and for builds of earlier releases. The first member. */
+  readonly by?: string;
+  readonly request: Payload;
+  readonly hasUpload?: true;
+};
+
+/** Who deployed a build: the id of an account or a person; null if that is not known. */
+export function deployedBy({ payload }: Pick<StoredBuild, "payload">): string | null {
+  // The rest may be long, and a list has many.
+  return /^\{"by":"([\w-]+)"/.exec(payload)?.[1] ?? null;
+}
 
 const SWEEP_MS = 60_000;
 /** How long a build waits for its upload. */
@@ -101,9 +112,9 @@ export class Deployer {
   }
 
   /** Begins a deploy whose bundle is to be uploaded; throws `deploy_invalid`. */
-  async begin(projectId: string, payload: Payload): Promise<Begun & { readonly grant: string }> {
+  async begin(projectId: string, payload: Payload, by?: string): Promise<Begun & { readonly grant: string }> {
     const request = readDeployRequest(payload);
-    const begun = await this.#insert(projectId, request, this.#newId());
+    const begun = await this.#insert(projectId, request, keptOf(request, by), this.#newId());
     return { ...begun, grant: this.#grants.give(UPLOAD, { buildId: begun.build.id }, UPLOAD_LIFE_MS) };
   }
 
@@ -135,13 +146,14 @@ export class Deployer {
   }
 
   /** Begins a deploy with its bundle, in one go. Nothing is stored before the bundle has come. */
-  async deployUpload(projectId: string, name: string, from: Readable): Promise<Begun> {
+  async deployUpload(projectId: string, name: string, from: Readable, by?: string): Promise<Begun> {
     const request = readDeployRequest({ name });
+    const kept = keptOf(request, by);
     const id = this.#newId();
     const source = await this.#receive(id, from);
     return await this.#orDiscard(source, async () => {
-      const begun = await this.#insert(projectId, request, id);
-      await this.#take({ ...begun.build, payload: JSON.stringify({ request: request.payload }) }, source);
+      const begun = await this.#insert(projectId, request, kept, id);
+      await this.#take({ ...begun.build, payload: JSON.stringify(kept) }, source);
       return begun;
     });
   }
@@ -182,7 +194,8 @@ export class Deployer {
       const { built: _, ...asWritten } = current.version.config;
       if (isDeepStrictEqual(asWritten, { ...config, deployment, scaling })) return current;
     }
-    const { build } = await this.#insert(projectId, readDeployRequest({ name }), this.#newId());
+    const request = readDeployRequest({ name });
+    const { build } = await this.#insert(projectId, request, keptOf(request), this.#newId());
     return await this.#underWay.start(build.id, { kind: "folder", folder, patterns, hash });
   }
 
@@ -221,14 +234,13 @@ export class Deployer {
     return this.#ids.next(this.#parts.clock.now());
   }
 
-  async #insert(projectId: string, request: DeployRequest, id: string): Promise<Begun> {
+  async #insert(projectId: string, request: DeployRequest, kept: Kept, id: string): Promise<Begun> {
     const { name, payload, registryAuth } = request;
     const { store, clock } = this.#parts;
     const createdAt = clock.now();
     const app = await store.apps.insertOrFind({ projectId, name, createdAt });
     return await this.#beginning.during(app.number, async () => {
       await this.#requireOurs(app.number);
-      const kept: Kept = { request: payload };
       // Before it is stored: a sweep takes what is stored and not under way for left behind.
       await this.#underWay.add({ id, app, payload, registryAuth, addedAt: clock.monotonic() });
       try {
@@ -363,4 +375,8 @@ export class Deployer {
 
 async function discard({ file }: ZipSource): Promise<void> {
   await rm(file, { force: true });
+}
+
+function keptOf({ payload }: DeployRequest, by?: string): Kept {
+  return { ...(by !== undefined && { by }), request: payload };
 }

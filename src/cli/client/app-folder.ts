@@ -2,6 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import path from "node:path";
 import { type BundleFile, type BundlePatterns, listBundleFiles } from "../../apps/bundles/list-files.ts";
 import { loadAppConfig } from "../../config/app-config.ts";
+import { describeCog } from "../../config/cog.ts";
 import { APP_NAME } from "../../model/names.ts";
 import { usage } from "../failure.ts";
 
@@ -12,6 +13,10 @@ export type AppFolder = {
   readonly patterns: BundlePatterns;
   /** A path that answers where the app is a server of its own; null where it offers functions. */
   readonly serverPath: string | null;
+  /** The file whose functions it offers; null for a server. */
+  readonly program: string | null;
+  /** What it was taken for, if it is no app of ours. */
+  readonly takenFor: string | null;
   /** Odd, but no reason to stop. */
   readonly warnings: readonly string[];
 };
@@ -22,10 +27,11 @@ export function readAppFolder(given: string | undefined, nameGiven?: string): Ap
   if (!existsSync(folder) || !statSync(folder).isDirectory()) {
     throw usage(`there is no folder ${given ?? folder}`, `millrace init ${given ?? "."}`);
   }
-  const { config, warnings } = loadAppConfig(folder);
-  if (config.customRuntime === null && !existsSync(path.join(folder, "main.py"))) {
+  const { config, warnings, cog } = loadAppConfig(folder);
+  const program = config.customRuntime === null ? (cog?.file ?? "main.py") : null;
+  if (program !== null && !existsSync(path.join(folder, program))) {
     throw usage(
-      `${given ?? "this folder"} has no main.py, and its configuration starts no server`,
+      `${given ?? "this folder"} has no main.py and no cog.yaml, and its configuration starts no server`,
       `millrace init ${given ?? "."} creates an app; for a server, set runtime.custom.entrypoint in millrace.toml`,
     );
   }
@@ -34,14 +40,15 @@ export function readAppFolder(given: string | undefined, nameGiven?: string): Ap
   const { include, exclude } = config.deployment;
   const server = config.customRuntime;
   const serverPath = server && (server.readycheckEndpoint ?? server.healthcheckEndpoint ?? "/");
-  return { folder, name, patterns: { include, exclude }, serverPath, warnings };
+  const takenFor = cog && describeCog(cog, config);
+  return { folder, name, patterns: { include, exclude }, serverPath, program, takenFor, warnings };
 }
 
-/** The files that go into the bundle; throws when functions are to be in a main.py that is left out. */
-export async function bundleFilesOf({ folder, patterns, serverPath }: AppFolder): Promise<BundleFile[]> {
+/** The files that go into the bundle; throws when functions are to be in a file that is left out. */
+export async function bundleFilesOf({ folder, patterns, program }: AppFolder): Promise<BundleFile[]> {
   const files = await listBundleFiles(folder, patterns);
-  if (serverPath === null && !files.some(({ name }) => name === "main.py")) {
-    throw usage("include and exclude leave out main.py", "see [deployment] in millrace.toml");
+  if (program !== null && !files.some(({ name }) => name === program)) {
+    throw usage(`include and exclude leave out ${program}`, "see [deployment] in millrace.toml");
   }
   return files;
 }

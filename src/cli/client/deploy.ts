@@ -55,6 +55,8 @@ async function deploy(task: Task<DeployFlags>, given?: string): Promise<void> {
     return await uploadApp(api, app.name, files, flags.disableSyntaxCheck ?? false, onBytes);
   });
   if (flags.detach) {
+    // Otherwise the build's log says so.
+    if (app.takenFor !== null) out.note(app.takenFor);
     out.show({ app: app.name, build_id: buildId, status: "pending", endpoint }, () => `${buildId}\n`);
     out.note(`millrace builds logs ${app.name} ${buildId} --follow`);
     return;

@@ -67,8 +67,12 @@ const USAGE_CODES = ["bad_request", "invalid_json", "invalid_arguments"];
 
 function sentence(fault: unknown): string {
   if (typeof fault === "string") return fault;
-  const { field, problem } = fault as { readonly field?: string; readonly problem?: string };
-  return field === undefined || problem === undefined ? JSON.stringify(fault) : `${field}: ${problem}`;
+  const { field, problem, message } = fault as Readonly<
+    Partial<Record<"field" | "problem" | "message", string>>
+  >;
+  return field === undefined || problem === undefined
+    ? JSON.stringify(fault)
+    : `${field}: ${message ?? problem}`;
 }
 
 /** The value of a JSON text; undefined if it is not JSON. */

@@ -2,20 +2,23 @@ import { parseDuration } from "../../kit/units.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountWithToken, ListedAccount } from "../../shapes/projects.ts";
 import { MAX_WEIGHT } from "../../model/queue-limits.ts";
+import { quotaText } from "../../model/usage.ts";
 import { usage } from "../failure.ts";
 import { collect, type Definitions } from "../options.ts";
 import { type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
+import { limiting, type QuotaFlags, quotasWith } from "./quotas.ts";
 import { asking, count, seconds, theOne, YES_OPTION } from "./task.ts";
 import type { Numbers, RemoteFlags, Task, Texts, YesFlags } from "./task.ts";
 
 type CreateFlags = RemoteFlags &
+  QuotaFlags &
   Texts<"role" | "expires" | "description"> &
   Numbers<"callsPerMinute" | "weight"> & {
     readonly [Name in "app" | "function" | "origin"]?: readonly string[];
   };
-type ChangeFlags = RemoteFlags & Texts<"name" | "description"> & Numbers<"weight">;
+type ChangeFlags = RemoteFlags & QuotaFlags & Texts<"name" | "description"> & Numbers<"weight">;
 type TokenFlags = RemoteFlags & { readonly user: string; readonly expires?: number };
 type RotateFlags = RemoteFlags & { readonly expires?: string; readonly overlap: number };
 
@@ -35,14 +38,15 @@ const EXPIRES = [
 
 export const COMMANDS: Definitions = {
   "service-accounts"(command) {
-    asking(
+    const create = asking(
       command,
       "create",
       "create an account; its token is shown only once",
       createAccount,
       "ci --role deploy --expires 30d",
       "shop --role call --app hello --origin https://shop.example.com",
-    )
+    );
+    create
       .argument("<name>", "a name that says what it is for")
       .option("--role <role>", "call, run, deploy or admin (default: admin)")
       .option("--app <name>", "with the role call: an app it may call; may be repeated", collect)
@@ -56,11 +60,21 @@ export const COMMANDS: Definitions = {
       .option(...WEIGHT)
       .option(...EXPIRES)
       .option("--description <text>", "a longer description");
-    asking(command, "change", "change an account; its tokens stay", changeAccount, "ci --weight 5")
+    limiting(create);
+    const change = asking(
+      command,
+      "change",
+      "change an account; its tokens stay",
+      changeAccount,
+      "ci --weight 5",
+      "ci --max-calls-per-minute 600 --max-gpu-seconds none",
+    );
+    change
       .argument(...ACCOUNT)
       .option(...WEIGHT)
       .option("--name <name>", "another name")
       .option("--description <text>", "another description");
+    limiting(change);
     asking(command, "list", "list the project's accounts, including revoked ones", listAccounts);
     asking(
       command,
@@ -85,18 +99,23 @@ export const COMMANDS: Definitions = {
 async function createAccount({ api, flags, out }: Task<CreateFlags>, name: string): Promise<void> {
   const { role, description, app: apps, function: functions, origin: origins, callsPerMinute } = flags;
   const limits = { apps, functions, origins, callsPerMinute };
-  const body = { name, role, description, weight: flags.weight, ...limits, expiresAt: flags.expires };
+  const quotas = quotasWith(flags, null);
+  const body = { name, role, description, weight: flags.weight, quotas, ...limits, expiresAt: flags.expires };
   showToken(out, await api.ask(ACCOUNT_WITH_TOKEN, "POST", await api.path("service-accounts"), { body }));
 }
 
 async function changeAccount({ api, flags, out }: Task<ChangeFlags>, wanted: string): Promise<void> {
   const { weight, name, description } = flags;
-  if (weight === undefined && name === undefined && description === undefined)
-    throw usage("nothing to change: give --weight, --name or --description");
-  const { id } = await find(api, wanted);
-  const body = { weight, name, description };
+  const isLimited = quotasWith(flags, null) !== undefined;
+  if (weight === undefined && name === undefined && description === undefined && !isLimited)
+    throw usage("nothing to change: give --weight, --name, --description or a quota");
+  const { id, quotas: before } = await find(api, wanted);
+  const body = { weight, name, description, quotas: quotasWith(flags, before) };
   const account = await api.ask(LISTED_ACCOUNT, "PATCH", await api.path(`service-accounts/${id}`), { body });
-  out.show(account, () => `${printableName(account.name)} is changed. Its weight is ${account.weight}.\n`);
+  out.show(account, () => {
+    const has = `Its weight is ${account.weight}, its quotas: ${quotaText(account.quotas)}.`;
+    return `${printableName(account.name)} is changed. ${has}\n`;
+  });
 }
 
 async function listAccounts({ api, out }: Task): Promise<void> {
@@ -105,6 +124,7 @@ async function listAccounts({ api, out }: Task): Promise<void> {
     NAME: ({ name }) => printableName(name),
     ROLE: ({ role, apps }) => (apps ? `${role}: ${apps.join(", ")}` : role),
     WEIGHT: ({ weight }) => String(weight),
+    QUOTAS: ({ quotas }) => quotaText(quotas),
     EXPIRES: ({ revokedAt, expiresAt }) => (revokedAt ? paint("red", "revoked") : relative(expiresAt)),
     "LAST USED": ({ lastUsedAt }) => relative(lastUsedAt),
   });

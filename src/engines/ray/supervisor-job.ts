@@ -223,6 +223,7 @@ const PACKAGES = [
   "millrace",
   "millrace_agent",
   "millrace_client",
+  "millrace_cog",
   "millrace_ray",
   "millrace_walls",
   "millrace_worker",

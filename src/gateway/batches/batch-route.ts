@@ -17,6 +17,7 @@ import { type AppRequest, appUrl, beginTrace } from "../app-request.ts";
 import { checkMayBatch } from "../authenticate.ts";
 import type { BatchRoute } from "../route.ts";
 import type { RunParts } from "../run-route.ts";
+import { admitRun } from "../start-run.ts";
 import type { UploadRouteParts } from "./upload-route.ts";
 
 export type BatchParts = Pick<RunParts, "catalog" | "findApp" | "authenticator"> &
@@ -151,6 +152,7 @@ export class BatchHandler {
     if (!live) throw new AppError("app_not_found");
     if (!hasBatchEnded(batch.state)) throw new AppError("batch_unfinished");
     checkMayBatch(token);
+    admitRun({ route, token }, this.#parts);
     submitter.checkOpen(app.number);
     const { id, callerAddress: ip } = exchange;
     const { maxBodyBytes: maxInputBytes } = live.version.config.limits;

@@ -17,7 +17,7 @@ import { type AppRequest, beginTrace } from "../app-request.ts";
 import { checkMayBatch } from "../authenticate.ts";
 import { fairnessOf } from "../fairness.ts";
 import type { CallRoute } from "../route.ts";
-import { keyHashOf, readAsked } from "../start-run.ts";
+import { admitRun, keyHashOf, readAsked } from "../start-run.ts";
 import { type BatchDetails, batchObject, fileId, fileObject } from "./openai-objects.ts";
 import { listObject, readBatchId, readFileId, resultFileObject } from "./openai-objects.ts";
 import { fileBytes, type FileParts, type OpenAiCall, resultBytes, uploadFile } from "./openai-files.ts";
@@ -89,6 +89,7 @@ export class OpenAiBatches {
         return await this.#deleteFile(call, id!);
       case "POST batches":
         checkMayBatch(token);
+        admitRun({ route, token }, this.#parts);
         return await this.#during(call, async () => await this.#create(call));
       case "GET batches":
         return await this.#listBatches(call);

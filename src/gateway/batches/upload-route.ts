@@ -20,11 +20,11 @@ import type { BodyRoom } from "../body.ts";
 import type { RequestHead } from "../request-head.ts";
 import { type AppRoute, type CallRoute, queryWithout, readQuery } from "../route.ts";
 import { fairnessOf } from "../fairness.ts";
-import { keyHashOf, readAsked, readWebhook, type StarterParts } from "../start-run.ts";
+import { admitRun, keyHashOf, readAsked, readWebhook, type StarterParts } from "../start-run.ts";
 
 export type UploadRouteParts = Pick<
   StarterParts,
-  "seal" | "webhookAllow" | "publicApiUrl" | "tracer" | "clock"
+  "seal" | "webhookAllow" | "publicApiUrl" | "tracer" | "clock" | "quotas"
 > & {
   readonly submitter: Pick<Submitter, "checkOpen">;
 } & Pick<UploadParts, "reserve" | "steadyClock"> & {
@@ -77,6 +77,7 @@ export class BatchUploads {
     // A public app takes calls from everyone, but not a million at once.
     if (!token) throw new AppError("unauthorized", { headers: { "www-authenticate": "Bearer" } });
     checkMayBatch(token);
+    admitRun({ route, token }, this.#parts);
     checkHead(head);
     const { store, steadyClock, reserve, submitter, tracer, clock } = this.#parts;
     const startMs = clock.now();

@@ -13,7 +13,7 @@ import { answerAccepted, appPath, type AppRequest, beginTrace } from "../app-req
 import { hasBody, readBody, tooLarge } from "../body.ts";
 import type { Fairness } from "../../model/queue-limits.ts";
 import { fairnessOf } from "../fairness.ts";
-import { readTerms, readWebhook, type StarterParts } from "../start-run.ts";
+import { admitRun, readTerms, readWebhook, type StarterParts } from "../start-run.ts";
 import { type AppRoute, readTarget } from "../route.ts";
 import { SERVER_PREFIX } from "../../model/wishes.ts";
 import { ProxyAnswer } from "./proxy-answer.ts";
@@ -122,6 +122,7 @@ export class ProxyHandler {
     const { url = "" } = call.exchange.request;
     const query = url.slice(url.indexOf("?") + 1);
     const terms = readTerms(call, query, SERVER_PREFIX, this.#parts.steadyClock);
+    admitRun(call, this.#parts);
     const { submitter, tracer, clock, publicApiUrl } = this.#parts;
     const startMs = clock.now();
     const run: RunRequest = { ...serverRun(call, http, tracer), terms };
@@ -156,6 +157,7 @@ export class ProxyHandler {
     const { exchange, token, live, webhook } = call;
     const { executor, submitter, authenticator, clock, tracer } = this.#parts;
     if (exchange.response.destroyed) return undefined;
+    admitRun(call, this.#parts);
     const run = serverRun(call, http, tracer);
     const { streamStallTimeoutSeconds } = live.version.config.limits;
     const hold = token && ((end: () => void) => authenticator.hold(call, "server", token, end));

@@ -17,6 +17,7 @@ import type { Conversation, ConversationEnd, ResponseFlow, ResponseSink } from "
 import type { ResponseHead } from "../../kit/http/response-parser.ts";
 import type { LiveRun, RunEnd, RunReader } from "../../runs/live-run.ts";
 import { ProxyAnswer } from "../proxy/proxy-answer.ts";
+import { admitRun } from "../start-run.ts";
 import { type ProxyParts, type ServerCall, serverHead, serverRun } from "./proxy-route.ts";
 
 /** `first`: bytes received together with the handshake. */
@@ -73,6 +74,7 @@ export class SocketHandler {
     const { executor, authenticator, clock, trusted, tracer } = this.#parts;
     const fairness = fairnessOf(request.head, token);
     const call: ServerCall = { ...request, token, fairness, live, runtime, target, webhook: null };
+    admitRun(call, this.#parts);
     const plain = serverHead(call, { isStored: false, passExpect: false, trusted });
     const head = { ...plain, headers: [...plain.headers, "connection", "Upgrade", "upgrade", "websocket"] };
     const answer = new SocketAnswer({

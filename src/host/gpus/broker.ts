@@ -168,6 +168,17 @@ export class GpuBroker {
     );
   }
 
+  /** How many GPUs a replica holds; a share counts as that part of its GPU. */
+  heldBy(replicaId: string): number {
+    let held = 0;
+    for (const { replicaId: holder, grant } of this.#entries.values()) {
+      if (holder !== replicaId || !grant) continue;
+      for (const { memoryBytes } of grant.gpus)
+        held += grant.memoryBytes === null ? 1 : Math.min(1, grant.memoryBytes / memoryBytes);
+    }
+    return held;
+  }
+
   /** The latest evictions, the oldest first. */
   evictions(): readonly GpuEviction[] {
     return this.#evictions;

@@ -3,6 +3,7 @@ import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
 import { appId, RUN_ID } from "../../model/names.ts";
 import { MEMBER_ROLES } from "../../model/roles.ts";
+import { MAX_QUOTAS, type QuotaName, type Quotas } from "../../model/usage.ts";
 import { MAX_TOKEN_CHARS } from "../../shapes/common.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -35,6 +36,21 @@ export function prose(maxChars: number): z.ZodString {
     .max(maxChars)
     .regex(/^(?:[^\p{Cc}\p{Cs}]|[\t\n\r])*$/u, "has control characters");
 }
+
+const limit = (name: QuotaName) => z.int().min(1).max(MAX_QUOTAS[name]).nullish();
+
+/** What an account or a project may use; a missing limit is none, and null takes all of them away. */
+export const QUOTAS = z
+  .strictObject({
+    callsPerMinute: limit("callsPerMinute"),
+    concurrentRuns: limit("concurrentRuns"),
+    gpuSecondsPerDay: limit("gpuSecondsPerDay"),
+  })
+  .transform((given): Quotas => {
+    const { callsPerMinute = null, concurrentRuns = null, gpuSecondsPerDay = null } = given;
+    return { callsPerMinute, concurrentRuns, gpuSecondsPerDay };
+  })
+  .nullable();
 
 /** The token of a list sorted by id: the id of the previous page's last entry, or empty. */
 export const ID_TOKEN = NEXT_TOKEN.refine(

@@ -42,9 +42,10 @@ export function openApiDocument(operations: readonly Operation[]): object {
 }
 
 function describe(operation: Operation): object {
-  const { id, tag, summary, access, params, query, response, givesBytes, givesLines } = operation;
+  const { id, tag, summary, access, params, query, response, givesBytes, givesLines, alsoGives } = operation;
   const schema = schemaOf(response, "output");
   const content = givesBytes ? BYTES : givesLines ? { "application/x-ndjson": { schema } } : json(schema);
+  const others = alsoGives && { [alsoGives]: { schema: { type: "string" } } };
   const requestBody = bodyOf(operation);
   return {
     operationId: id,
@@ -56,7 +57,7 @@ function describe(operation: Operation): object {
     parameters: [...parametersOf(params, "path"), ...parametersOf(query, "query")],
     ...(requestBody && { requestBody }),
     responses: {
-      "200": { description: "OK", content },
+      "200": { description: "OK", content: { ...content, ...others } },
       ...(givesBytes && { "206": { description: "The range that was asked for", content } }),
       ...errorResponses(operation),
     },

@@ -82,6 +82,8 @@ type Definition<
   readonly response: Response;
   /** Answers with bytes instead of JSON: a file, or the requested range of it. */
   readonly givesBytes?: boolean;
+  /** Another type of answer that a caller may ask for; the handler sends it. */
+  readonly alsoGives?: "text/csv";
   /** Streams lines of JSON, each of them a `response`. */
   readonly givesLines?: boolean;
   /** The body of a 400 that does not have the usual form of an error. */

@@ -15,7 +15,8 @@ import {
   type ConfigValue,
   CONTAINERS,
 } from "../../shapes/apps.ts";
-import type { AppRecord, AppStatus, ContainerRecord, Scaling } from "../../shapes/apps.ts";
+import type { PoolReplica } from "../../replicas/pool.ts";
+import type { AppRecord, AppStatus, ContainerRecord, Scaling, StartPart } from "../../shapes/apps.ts";
 import { ID, timestamp } from "../../shapes/common.ts";
 import { APP_GPUS, type AppGpus } from "../../shapes/hardware.ts";
 import { badField, findApp } from "../api/inputs.ts";
@@ -151,6 +152,18 @@ function gpusOf({ projectId, name }: App, { source, history }: ManagementParts["
   return { from: timestamp(fromMs), stepMs, gpus: had };
 }
 
+/** What is known of a replica's start: what did not happen, as on a machine that is already there, is left out. */
+function startPhasesOf(replica: PoolReplica): StartPart[] {
+  const { begunAt = 0, scheduledAt = 0, pulledAt = 0, importedAt = 0 } = replica.startTimes?.() ?? {};
+  const placedAt = scheduledAt || begunAt;
+  return [
+    { phase: "schedule" as const, ms: scheduledAt - begunAt },
+    { phase: "pull" as const, ms: pulledAt - placedAt },
+    { phase: "import" as const, ms: importedAt - (pulledAt || placedAt) },
+    { phase: "setup" as const, ms: replica.setupMs ?? 0 },
+  ].filter(({ ms }) => ms > 0);
+}
+
 function containersOf({ app, version, pool }: LiveApp, id: string, grantedTo: GrantedTo): ContainerRecord[] {
   const now = Date.now();
   return [...pool.replicas].map((replica) => ({
@@ -164,6 +177,7 @@ function containersOf({ app, version, pool }: LiveApp, id: string, grantedTo: Gr
     containerTerminationTimestamp: null,
     containerRunningTimeMs: replica.readyAt === 0 ? 0 : Math.max(0, now - replica.readyAt),
     setupMs: replica.setupMs,
+    startPhases: startPhasesOf(replica),
     gpus: grantedTo(replica.id),
     containerRestartCount: 0,
     hostIp: null,
@@ -325,7 +339,8 @@ function overridesOf(body: z.output<typeof SETTINGS>): ScalingOverrides {
 
 const PACKAGES = { pip: "Python", apt: "system", conda: "Conda" } as const;
 
-function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
+/** An app's configuration, key by key as in its file. */
+export function entriesOf(now: AppConfig, deployed: AppConfig): ConfigEntry[] {
   const custom = now.customRuntime;
   return [
     ...tableOf(SCALING_KEYS, now.scaling, deployed.scaling),

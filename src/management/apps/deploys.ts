@@ -2,12 +2,23 @@ import { buildLineId } from "../../apps/deploys/build-log.ts";
 import type { Build, BuildLine } from "../../model/build.ts";
 import { AppError } from "../../model/errors.ts";
 import { timestampOf } from "../../model/log-line.ts";
-import { BEGUN_DEPLOY, BUILD, BUILD_LOG, BUILDS, DEPLOY_LINE, DRY_RUN } from "../../shapes/builds.ts";
+import {
+  BEGUN_DEPLOY,
+  BUILD,
+  BUILD_CHANGES,
+  BUILD_LOG,
+  BUILDS,
+  DEPLOY_LINE,
+  DRY_RUN,
+} from "../../shapes/builds.ts";
 import { type BuildRecord, type DeployLine, UPLOADED_BUNDLE } from "../../shapes/builds.ts";
 import { timestamp } from "../../shapes/common.ts";
+import { deployedBy } from "../../apps/deploys/deployer.ts";
+import { subjectOf } from "../../identity/principal.ts";
 import { findApp } from "../api/inputs.ts";
 import { type Call, type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
+import { changesOf } from "./build-changes.ts";
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { z } from "zod";
@@ -74,7 +85,11 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       response: BEGUN_DEPLOY,
       errors: ["deploy_invalid", "draining"],
       handle: async (call) => {
-        const { build, app, grant } = await deployer.begin(call.projectId, call.body);
+        const { build, app, grant } = await deployer.begin(
+          call.projectId,
+          call.body,
+          subjectOf(call.principal),
+        );
         await recordDeploy(call, app, build);
         const { request } = call.reply;
         const base = baseUrlOf(request, parts.publicBaseUrl);
@@ -147,8 +162,9 @@ export function deployOperations(parts: ManagementParts): Operation[] {
       response: DEPLOY_LINE,
       errors: ["deploy_invalid", "draining", "body_too_large"],
       handle: async (call) => {
-        const { projectId, query, reply } = call;
-        const upload = (from: Readable) => deployer.deployUpload(projectId, query.name, from);
+        const { projectId, query, reply, principal } = call;
+        const upload = (from: Readable) =>
+          deployer.deployUpload(projectId, query.name, from, subjectOf(principal));
         const { build, app } = await takeBytes(reply, upload);
         await recordDeploy(call, app, build);
         const gone = new AbortController();
@@ -177,7 +193,19 @@ export function deployOperations(parts: ManagementParts): Operation[] {
           // A version that is still being checked cannot be rolled back to.
           version: build.status === "success" ? (numbers.get(build.id) ?? null) : null,
           isServing: build.id === currentVersionId,
+          deployedBy: deployedBy(build),
         }));
+      },
+    }),
+    ofBuilds("GET", `${BUILD_URL}/changes`, {
+      id: "getBuildChanges",
+      summary: "Get what a version changes in the configuration and the functions of the one before it",
+      access: "deploy",
+      response: BUILD_CHANGES,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => {
+        const { id, appNumber } = await findBuild(params);
+        return changesOf(id, await store.versions.list(appNumber));
       },
     }),
     ofBuilds("GET", BUILD_URL, {

@@ -4,11 +4,12 @@ import { MAX_WEIGHT, USUAL_WEIGHT } from "../../model/queue-limits.ts";
 import { APP_NAME, FUNCTION_NAME } from "../../model/names.ts";
 import { storedLimits } from "../../identity/token-judge.ts";
 import { type CallLimits, type Role, ROLES } from "../../model/roles.ts";
+import { packQuotas, readQuotas } from "../../model/usage.ts";
 import { ACCOUNT_WITH_TOKEN, ACCOUNTS, LISTED_ACCOUNT, USER_TOKEN } from "../../shapes/projects.ts";
 import type { AccountRecord, ListedAccount } from "../../shapes/projects.ts";
 import { timestamp } from "../../shapes/common.ts";
 import type { ServiceAccount } from "../../store/accounts/accounts.ts";
-import { badField, line, prose } from "../api/inputs.ts";
+import { badField, line, prose, QUOTAS } from "../api/inputs.ts";
 import { type Operation, type Params, tagged } from "../api/operation.ts";
 import type { ManagementParts } from "../parts.ts";
 
@@ -99,6 +100,7 @@ const NEW_ACCOUNT = z.object({
   description: DESCRIPTION.optional(),
   role: ROLE.nullish(),
   weight: WEIGHT.nullish(),
+  quotas: QUOTAS.optional(),
   ...LIMIT_MEMBERS,
   ...EXPIRY_MEMBERS,
 });
@@ -151,11 +153,12 @@ export function serviceAccountOperations({
         const now = clock.now();
         const expiresAt = expiryOf(call.body, now) ?? now + LIFE_MS;
         const weight = call.body.weight ?? USUAL_WEIGHT;
-        const given = { projectId, name, description, role, limits, weight, expiresAt };
+        const { quotas = null } = call.body;
+        const given = { projectId, name, description, role, limits, weight, quotas, expiresAt };
         const { accountId: id, token, createdAt } = await tokens.issue(given);
         if (weight !== USUAL_WEIGHT) await accountWeights.learn(id);
         const after = shown({ ...given, id, createdAt });
-        await call.record("service-account.create", id, { after: { ...after, weight } });
+        await call.record("service-account.create", id, { after: { ...after, weight, quotas } });
         call.reply.header("cache-control", "no-store");
         return { ...after, token };
       },
@@ -176,7 +179,7 @@ export function serviceAccountOperations({
       errors: ["not_found"],
       handle: async (call) => {
         const { id } = call.params;
-        const { name, description, role, weight } = call.body;
+        const { name, description, role, weight, quotas } = call.body;
         // Retried if another request changed the limits that the change builds on.
         for (let tries = 0; tries < TRIES; tries++) {
           const before = await find(call.params);
@@ -196,6 +199,7 @@ export function serviceAccountOperations({
             ...(description !== undefined && { description }),
             ...(role !== undefined && { role }),
             ...(weight !== undefined && { weight }),
+            ...(quotas !== undefined && { quotas: packQuotas(quotas) }),
             ...(callLimits && callLimits !== before.callLimits && { callLimits }),
             ...(expiresAt !== null && { expiresAt }),
           };
@@ -279,7 +283,7 @@ export function serviceAccountOperations({
   ];
 }
 
-type Shown = Omit<ServiceAccount, "callLimits" | "weight" | "lastUsedAt" | "revokedAt">;
+type Shown = Omit<ServiceAccount, "callLimits" | "weight" | "quotas" | "lastUsedAt" | "revokedAt">;
 
 function shown(account: Shown & { readonly limits: CallLimits | null }): AccountRecord {
   const { id, name, description, role, projectId, createdAt, expiresAt, limits } = account;
@@ -305,7 +309,8 @@ function shownRow(account: Shown & Pick<ServiceAccount, "callLimits">): AccountR
 }
 
 function audited(account: ServiceAccount): object {
-  return { ...shownRow(account), weight: account.weight };
+  const { weight, quotas } = account;
+  return { ...shownRow(account), weight, quotas: readQuotas(quotas) };
 }
 
 function listed(account: ServiceAccount): ListedAccount {
@@ -313,6 +318,7 @@ function listed(account: ServiceAccount): ListedAccount {
   return {
     ...shownRow(account),
     weight: account.weight,
+    quotas: readQuotas(account.quotas),
     lastUsedAt: lastUsedAt === null ? null : timestamp(lastUsedAt),
     revokedAt: revokedAt === null ? null : timestamp(revokedAt),
   };

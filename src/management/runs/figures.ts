@@ -129,13 +129,11 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
           ...record,
           items: apps.map(({ number, name }) => {
             const { version, replicas = NO_REPLICAS } = statuses.get(number) ?? {};
-            const { runs = [], failures = [] } = byNumber.get(number) ?? {};
             return {
               appId: appId(projectId, name),
               version: version?.number ?? null,
               replicas,
-              runs,
-              failures,
+              ...trafficRecord(byNumber.get(number)),
             };
           }),
         };
@@ -144,15 +142,28 @@ export function figureOperations({ store, liveStatuses, clock }: ManagementParts
   ];
 }
 
-function runsRecord({ byState, cold, p50Ms, p95Ms, p99Ms }: RunFigures) {
-  return { ...byState, coldRuns: cold, p50Ms, p95Ms, p99Ms };
+function runsRecord({ byState, callerErrors, cold, p50Ms, p95Ms, p99Ms }: RunFigures) {
+  return { ...byState, callerErrors, coldRuns: cold, p50Ms, p95Ms, p99Ms };
 }
 
-/** The error rate ignores cancelled runs. */
-function sharesOf({ byState }: RunFigures) {
+/** The error rate ignores cancelled runs, and is not raised by what callers did wrong. */
+function sharesOf({ byState, callerErrors }: RunFigures) {
   const runs = sumOf(Object.values(byState));
   const ended = byState.success + byState.failure;
-  return { runs, errorRate: ended === 0 ? null : byState.failure / ended };
+  return { runs, errorRate: ended === 0 ? null : (byState.failure - callerErrors) / ended };
+}
+
+function trafficRecord(traffic: { runs: number[]; failures: number[]; total: RunFigures } | undefined) {
+  if (!traffic) return { runs: [], failures: [], callerErrors: 0, errorRate: null, p50Ms: null, p95Ms: null };
+  const { runs, failures, total } = traffic;
+  return {
+    runs,
+    failures,
+    callerErrors: total.callerErrors,
+    errorRate: sharesOf(total).errorRate,
+    p50Ms: total.p50Ms,
+    p95Ms: total.p95Ms,
+  };
 }
 
 const NO_REPLICAS: ReplicaCounts = { starting: 0, ready: 0, draining: 0 };

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { App } from "../../model/app.ts";
 import { AppError } from "../../model/errors.ts";
+import { idTime, uuidBytes } from "../../kit/ids.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { MAX_TAG_CHARS } from "../../model/terms.ts";
+import { timestamp } from "../../shapes/common.ts";
 import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
 import { isLongPage, type RunFilter } from "../../store/runs/run-pages.ts";
 import { findApp, ID_TOKEN, pageSize, TIME, tokenOf } from "../api/inputs.ts";
@@ -18,6 +20,8 @@ const LIST = z.object({
   mode: z.enum(["sync", "async"]).optional(),
   status: z.enum(RUN_STATES).optional(),
   functionName: z.string().max(200).optional(),
+  /** The one run with that id, whatever the other filters are. */
+  run_id: z.uuid().toLowerCase().optional(),
   from: TIME.optional(),
   to: TIME.optional(),
   pageSize: pageSize(50, 1000),
@@ -33,8 +37,14 @@ const PROJECT_LIST = LIST.extend({
 export function runOperations({ store, lookup }: Pick<ManagementParts, "store" | "lookup">): Operation[] {
   const listOf = async (app: App, query: z.output<typeof APP_LIST>) => {
     const { runs, next } = await store.runs.pageOfApp({ appNumber: app.number, ...filterOf(query) });
-    return { items: runs.map((run) => runRecord(run, app)), nextToken: tokenOf(next) };
+    return { items: runs.map((run) => runRecord(run, app)), ...endOf(next) };
   };
+  const oneOf = async (app: App | null, id: string) => {
+    const known = app && (await lookup.record({ appNumber: app.number, id }));
+    return { items: known ? [runRecord(known.run, app, known.details)] : [], nextToken: "" };
+  };
+  const listOrOne = async (app: App, query: z.output<typeof APP_LIST>) =>
+    await (query.run_id === undefined ? listOf(app, query) : oneOf(app, query.run_id));
 
   return [
     operation("GET", PROJECT, {
@@ -46,8 +56,13 @@ export function runOperations({ store, lookup }: Pick<ManagementParts, "store" |
       response: RUNS,
       errors: ["app_not_found"],
       handle: async ({ params, projectId, query }) => {
-        const { app_id } = query;
-        if (app_id) return await listOf(await findApp(store, { ...params, app_id }), query);
+        const { app_id, run_id } = query;
+        if (app_id) return await listOrOne(await findApp(store, { ...params, app_id }), query);
+        if (run_id !== undefined) {
+          const number = lookup.liveAppOf(run_id) ?? (await store.runs.appOf({ projectId, id: run_id }));
+          const app = (await store.apps.list(projectId)).find((each) => each.number === number);
+          return await oneOf(app ?? null, run_id);
+        }
         const { runs, next } = await store.runs.pageOfProject({ projectId, ...filterOf(query) });
         const apps = new Map((await store.apps.list(projectId)).map((app) => [app.number, app]));
         const items = runs.flatMap((run) => {
@@ -55,7 +70,7 @@ export function runOperations({ store, lookup }: Pick<ManagementParts, "store" |
           // Deleted a moment ago.
           return app ? runRecord(run, app) : [];
         });
-        return { items, nextToken: tokenOf(next) };
+        return { items, ...endOf(next) };
       },
     }),
     operation("GET", PATH, {
@@ -66,7 +81,7 @@ export function runOperations({ store, lookup }: Pick<ManagementParts, "store" |
       isHeavy: (query) => isLongPage(filterOf(query)),
       response: RUNS,
       errors: ["app_not_found"],
-      handle: async ({ params, query }) => await listOf(await findApp(store, params), query),
+      handle: async ({ params, query }) => await listOrOne(await findApp(store, params), query),
     }),
     operation("GET", `${PATH}/{run_id}`, {
       id: "getRun",
@@ -82,6 +97,11 @@ export function runOperations({ store, lookup }: Pick<ManagementParts, "store" |
       },
     }),
   ];
+}
+
+function endOf(next: string | null): { nextToken: string; completeSince?: string } {
+  if (next === null) return { nextToken: "" };
+  return { nextToken: tokenOf(next), completeSince: timestamp(idTime(uuidBytes(next))) };
 }
 
 function filterOf(query: z.output<typeof APP_LIST>): RunFilter {

@@ -12,8 +12,8 @@ type Token = Row<"tokens">;
 type AccountKey = Pick<ServiceAccount, "id" | "projectId">;
 type AccountUse = { readonly id: string; readonly usedAt: number };
 type NewAccount = {
-  readonly account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt" | "weight"> &
-    Partial<Pick<ServiceAccount, "weight">>;
+  readonly account: Omit<ServiceAccount, "revokedAt" | "lastUsedAt" | "weight" | "quotas"> &
+    Partial<Pick<ServiceAccount, "weight" | "quotas">>;
   readonly token: Pick<Token, "jtiHash">;
 };
 type Rotation = AccountKey &
@@ -22,7 +22,7 @@ type Rotation = AccountKey &
 
 /** What may be changed of an account; an absent member stays as it is. */
 export type AccountChange = Partial<
-  Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt" | "callLimits" | "weight">
+  Pick<ServiceAccount, "name" | "description" | "role" | "expiresAt" | "callLimits" | "weight" | "quotas">
 >;
 type AccountUpdate = AccountKey & Readonly<{ change: AccountChange; limitsBefore?: string | undefined }>;
 

@@ -14,8 +14,27 @@ export const projects = {
 
   find: read(
     async ({ db }, id: string): Promise<Project | null> =>
-      await firstOf(db.selectFrom("projects").selectAll().where("id", "=", id)),
+      await firstOf(db.selectFrom("projects").select(["id", "name", "createdAt"]).where("id", "=", id)),
   ),
+
+  /** The quotas of those of these projects, or of all, that have some. */
+  quotas: read(async ({ db }, ids: readonly string[] | null) => {
+    const limited = db.selectFrom("projects").select(["id", "quotas"]).where("quotas", "is not", null);
+    return await (ids ? limited.where("id", "in", ids) : limited).execute();
+  }),
+
+  /** False if there is no such project. */
+  update: write(async (session, { id, change }: ProjectUpdate): Promise<boolean> => {
+    // The project's own id if nothing changes: a statement has to set something.
+    const update = session.db.updateTable("projects").set({ id, ...change });
+    return await isNoted(session, update.where("id", "=", id), "project", id);
+  }),
+};
+
+/** An absent member stays as it is; `quotas` as JSON. */
+type ProjectUpdate = {
+  readonly id: string;
+  readonly change: Partial<Pick<Row<"projects">, "name" | "quotas">>;
 };
 
 /** A person's role in a project. */

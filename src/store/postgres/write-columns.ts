@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { blobStarts, type ColumnBatch, columnNames } from "../column-batch.ts";
+import { ROLLED_COLUMNS, rolledUpSql } from "../usage/roll-up.ts";
 import type { ColumnInsert, ColumnWriter, Schema, Written } from "../operation.ts";
 
 /** A column batch in the form of a table that a statement can read. */
@@ -75,9 +76,17 @@ export function columnWriter(db: Kysely<Schema>): ColumnWriter {
         const runs = table === "runs" ? sql`count(*)` : sql`0`;
         return sql`select ${runs} as runs, coalesce(sum(size), 0) as bytes from ${written(i)}`;
       });
+      const ended = inserts.flatMap(({ haveEnded }, i) => (haveEnded ? i : []));
+      const rolled = (i: number) => sql.table(`rolled${i}`);
+      // Named here, so that the sums of days are locked before the row of `usage`, as in every other write.
+      const sums = ended.map((i) => sql`select 0 as runs, 0 as bytes from ${rolled(i)}`);
+      const steps = [
+        ...inserts.map((insert, i) => sql`${written(i)} as (${insertSql(insert)})`),
+        ...ended.map((i) => sql`${rolled(i)} as (${rolledUpSql(sql, written(i))})`),
+      ];
       await sql`
-        with ${sql.join(inserts.map((insert, i) => sql`${written(i)} as (${insertSql(insert)})`))},
-          added as (select sum(runs) as runs, sum(bytes) as bytes from (${sql.join(counts, sql` union all `)}) as each)
+        with ${sql.join(steps)},
+          added as (select sum(runs) as runs, sum(bytes) as bytes from (${sql.join([...counts, ...sums], sql` union all `)}) as each)
         update usage set runs = usage.runs + added.runs, bytes = usage.bytes + added.bytes
         from added where slot = ${USAGE_SLOT}
       `.execute(db);
@@ -110,7 +119,7 @@ export function columnWriter(db: Kysely<Schema>): ColumnWriter {
 }
 
 /** Returns a row for each inserted one, with the bytes of its counted columns. */
-function insertSql({ table, batch, counted = [] }: ColumnInsert): RawBuilder<unknown> {
+function insertSql({ table, batch, counted = [], haveEnded }: ColumnInsert): RawBuilder<unknown> {
   const { source, valueOf } = columnTable(batch);
   const names = columnNames(batch);
   const sizes = counted.map((name) =>
@@ -118,10 +127,11 @@ function insertSql({ table, batch, counted = [] }: ColumnInsert): RawBuilder<unk
       ? sql`coalesce(length(${sql.ref(name)}), 0)`
       : sql`coalesce(${sql.ref(name)}, 0)`,
   );
+  const also = haveEnded ? sql`, ${sql.join(ROLLED_COLUMNS.map((name) => sql.ref(name)))}` : sql``;
   return sql`
     insert into ${sql.table(table)} (${sql.join(names.map((name) => sql.ref(name)))})
     select ${sql.join(names.map(valueOf))} from ${source}
     on conflict do nothing
-    returning ${sizes.length === 0 ? sql`0` : sql.join(sizes, sql` + `)} as size
+    returning ${sizes.length === 0 ? sql`0` : sql.join(sizes, sql` + `)} as size ${also}
   `;
 }

@@ -111,7 +111,7 @@ export function packRefusals(accepted: readonly AcceptedRun[]): PackedRefusals {
 
 /** Stores refusals of runs that are not stored; returns the ids of all that were refused, now or before. */
 export async function refuseRuns(session: Session, { runs, keys }: PackedRefusals): Promise<string[]> {
-  await session.insertCounted([{ table: "runs", batch: runs }]);
+  await session.insertCounted([{ table: "runs", batch: runs, haveEnded: true }]);
   const ids = keys.map(({ id }) => uuidBytes(id));
   const rows = await session.db
     .selectFrom("runs")

@@ -23,6 +23,7 @@ import { addUsage, removeRows } from "./removal.ts";
 import { codeAfter, codeBefore, isDue, isInState } from "./run-columns.ts";
 import { RUN_COLUMNS, runFromRow, STATE_CODES } from "./run-columns.ts";
 import { pickTurns, type Turn, type TurnsQuery } from "./turns.ts";
+import { addUses, type DailyUse, joinUses, useOfAttempt } from "../usage/roll-up.ts";
 
 /** Later writes of the claimer carry the fence. */
 export type ClaimedRun = {
@@ -87,8 +88,10 @@ export type ReleasedClaim = RunKey & {
   readonly attempt: number;
   /** When it may begin again; absent: at once. */
   readonly dueAt?: number;
-  /** The attempt that has failed, if one has. */
+  /** The attempt that has failed, if one has, and what it is added to besides the sums of its app. */
   readonly failed?: RunAttempt;
+  readonly accountId?: string | null;
+  readonly tags?: readonly string[];
 };
 
 export type HeldClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "attempt">;
@@ -98,7 +101,7 @@ type HeldQuery = { readonly owner: string; readonly appNumber: number | null };
 
 type DueQuery = { readonly now: number; readonly limit: number };
 
-type AsyncClaim = Omit<ReleasedClaim, "isInterruption" | "attempt" | "dueAt" | "failed"> & {
+type AsyncClaim = Pick<ReleasedClaim, "appNumber" | "id" | "fence" | "owner"> & {
   readonly payload: Pick<Payload, "input" | "inputBlob">;
 };
 
@@ -207,8 +210,11 @@ export const claims = {
   }),
 
   /** Puts runs that their claimers still hold back into the queue. */
-  release: write(async ({ db }, released: readonly ReleasedClaim[]): Promise<void> => {
-    for (const { fence, owner, isInterruption, attempt, dueAt = null, failed, ...key } of released) {
+  release: write(async (session, released: readonly ReleasedClaim[]): Promise<void> => {
+    const { db } = session;
+    const uses: DailyUse[] = [];
+    for (const { fence, owner, isInterruption, attempt, dueAt = null, failed, ...run } of released) {
+      const { accountId = null, tags = [], ...key } = run;
       const held = { ...storedKey(key), state: codeBefore("release"), fence, owner };
       const queued = { state: codeAfter("release"), owner: null, attempt, dueAt };
       const added = isInterruption ? 1 : 0;
@@ -217,8 +223,10 @@ export const claims = {
         .set((eb) => ({ ...queued, interruptions: eb("interruptions", "+", added) }));
       if (!(await isDone(update.where(all(held)))) || !failed) continue;
       const row = { ...storedKey(key), ...failed, errorMessage: storable(failed.errorMessage) };
-      await db.insertInto("attempts").values(row).onConflict(doNothing).execute();
+      const isNew = await isDone(db.insertInto("attempts").values(row).onConflict(doNothing));
+      if (isNew) uses.push(...useOfAttempt(failed, { ...key, accountId, tags }));
     }
+    await addUses(session, joinUses(uses));
   }),
 
   /** When the next queued run may begin that may not yet; null if there is none. */

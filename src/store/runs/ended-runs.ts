@@ -83,7 +83,7 @@ function findRow({ rowCount, uuids: { names, bytes } }: ColumnBatch, id: string)
 
 export function endedRows({ runs, payloads, parts }: EndedBatch): ColumnInsert[] {
   return [
-    { table: "runs", batch: runs },
+    { table: "runs", batch: runs, haveEnded: true },
     ...(payloads ? payloadRows({ rows: payloads, blobs: null }) : []),
     ...(parts ? [{ table: "transcripts", batch: parts, counted: ["bytes"] } as const] : []),
   ];

@@ -10,6 +10,7 @@ import { addUsage, removeContents } from "./removal.ts";
 import { packRunBlobs } from "./payloads.ts";
 import { codeBefore, finalSources } from "./run-columns.ts";
 import { packParts } from "./transcripts.ts";
+import { addUses, rollUp, USES } from "../usage/roll-up.ts";
 
 type Result = {
   readonly bytes: Uint8Array | null;
@@ -41,6 +42,8 @@ export type Sparse = { readonly batch: ColumnBatch; readonly indexes: readonly n
 
 type PackedFinals = {
   readonly runs: ColumnBatch;
+  /** What is added to the sums of days. */
+  readonly uses: ColumnBatch;
   readonly results: Sparse | null;
   readonly inputs: Sparse | null;
   /** Runs without a stored payload. */
@@ -120,6 +123,7 @@ function packKept(finals: readonly FinalRun[]): Omit<PackedFinals, "runs"> {
   const parts = finals.map(({ run, part }) => part && { ...keyOf(run), ...part });
   const deliveries = finals.map(({ delivery }) => delivery);
   return {
+    uses: packColumns(finals, USES),
     results: packSparse(results, (rows) => packColumns(rows, hasBlob ? RESULT_WITH_BLOBS : RESULT)),
     inputs: packSparse(inputs, (rows) => packColumns(rows, INPUT)),
     bare: finals.flatMap(({ run, result }, index) => (result ? [] : { index, key: keyOf(run) })),
@@ -173,5 +177,6 @@ async function writeKept(session: Session, packed: PackedFinals, passed: readonl
     bytes += (await session.insertColumns("transcripts", passedOf(packed.parts), ["bytes"])).bytes;
   if (packed.deliveries) await session.insertColumns("deliveries", passedOf(packed.deliveries));
   if (packed.blobs) await session.insertColumns("runBlobs", packed.blobs);
+  await addUses(session, rollUp(packed.uses, passed));
   await addUsage(session, { bytes });
 }

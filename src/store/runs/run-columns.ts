@@ -101,6 +101,9 @@ const SOURCES = {
     responseBytes: (run) => run.responseBytes,
     batchSize: (run) => run.batchSize,
     batchReason: (run) => run.batchReason && REASON_CODES[run.batchReason],
+    gpuMs: (run) => run.gpuMs,
+    inputTokens: (run) => run.inputTokens,
+    outputTokens: (run) => run.outputTokens,
   },
   texts: {
     functionName: (run) => run.functionName,
@@ -200,6 +203,9 @@ export function runFromRow(row: ListedRow & { readonly errorTraceback?: string |
     batchSize: row.batchSize,
     // Null for a reason that only a later release has.
     batchReason: BATCH_REASONS[row.batchReason ?? -1] ?? null,
+    gpuMs: row.gpuMs,
+    inputTokens: row.inputTokens,
+    outputTokens: row.outputTokens,
     terms: row.terms === null ? null : parseTerms(row.terms),
     trace: row.trace === null ? null : (JSON.parse(row.trace) as RunTrace),
   };

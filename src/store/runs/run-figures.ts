@@ -3,7 +3,7 @@ import { firstIdAt, uuidText } from "../../kit/ids.ts";
 import { CLASS_RATIO, SpanClasses } from "../../kit/histograms.ts";
 import { type Run, RUN_STATES, type RunState } from "../../model/run.ts";
 import { heavyRead, type Session } from "../operation.ts";
-import { isDue, isInState } from "./run-columns.ts";
+import { isDue, isInState, STATE_CODES } from "./run-columns.ts";
 import { PENDING } from "./deliveries.ts";
 
 /** A span of time in epoch milliseconds, without its end. */
@@ -70,6 +70,8 @@ type FailureSpan = RunSpan & { readonly limit: number };
 /** How some runs ended. */
 export type RunFigures = {
   readonly byState: Readonly<Record<RunState, number>>;
+  /** The failures that their callers caused. */
+  readonly callerErrors: number;
   /** How many waited until their replica was ready. */
   readonly cold: number;
   /** Percentiles of the response times; null if no run ended. */
@@ -81,15 +83,20 @@ export type RunFigures = {
 /** Figures of a span; before `sinceMs` runs are left out. */
 type SpanFigures = Readonly<{ steps: readonly RunFigures[]; total: RunFigures; sinceMs: number }>;
 
-/** How many runs an app had in each step. */
-type AppTraffic = { readonly appNumber: number; readonly runs: number[]; readonly failures: number[] };
+/** The runs of an app: how many in each step, how many of these failed without their callers' fault, and all together. */
+type AppTraffic = {
+  readonly appNumber: number;
+  readonly runs: number[];
+  readonly failures: number[];
+  readonly total: RunFigures;
+};
 
 /** A run that failed. */
 type FailedRun = Pick<Run, "appNumber" | "id" | "functionName" | "createdAt" | "errorCode" | "errorMessage">;
 
 /** Runs of one step, state and about one response time, all cold or none; packed into a number by `packedClass`. */
 type RunClass = { readonly packed: number; readonly count: number };
-type AppStep = Readonly<Record<"appNumber" | "step" | "count" | "failures", number>>;
+type ClassOfApp = RunClass & { readonly appNumber: number };
 
 const MAX_MESSAGE_CHARS = 500;
 /** The packed class of 1 ms: there are as many below it as above. */
@@ -98,6 +105,10 @@ const LEAST_MS = 0.01;
 const MOST_MS = 10 ** 10;
 const STATE_SIZE = 4 * CLASS_ZERO;
 const STEP_SIZE = 8 * STATE_SIZE;
+/** Stands for `failure` where the caller caused it. */
+const CALLER_ERROR = RUN_STATES.length;
+/** So many failures are looked at for those that callers did not cause. */
+const MAX_LOOKED_AT = 1_000;
 
 /** Figures of runs over time. */
 export const runFigures = {
@@ -115,21 +126,20 @@ export const runFigures = {
     const steps = Array.from({ length: stepCount(span) }, () => new Tally());
     const total = new Tally();
     for (const { packed, count } of groups) {
-      const step = Math.floor(packed / STEP_SIZE);
-      const rest = packed - step * STEP_SIZE;
-      steps[stepIn(span, step)]!.add(rest, count);
+      const { step, rest } = unpacked(packed, span);
+      steps[step]!.add(rest, count);
       total.add(rest, count);
     }
     return { steps: steps.map((step) => step.figures()), total: total.figures(), sinceMs };
   }),
 
-  /** Runs by app and step; apps without any are left out. */
+  /** Runs by app; apps without any are left out. */
   byApp: heavyRead(async (session, span: RunSpan): Promise<AppTraffic[]> => {
     const { sql, db } = session;
     const { groups } = await countSlices(span, async (slice, limit) => {
-      const { rows } = await sql<AppStep>`
-        select app_number, step, count(*) as count, count(case when ${isInState(session, "failure", "seen")} then 1 end) as failures
-        from (${runsOf(session, sql`r.app_number, r.state, ${stepOf(session, span)} as step`, span, slice, limit)}) as seen
+      const { rows } = await sql<ClassOfApp>`
+        select app_number, packed, count(*) as count
+        from (${runsOf(session, sql`r.app_number, ${packedClass(session, span)} as packed`, span, slice, limit)}) as seen
         group by 1, 2
       `.execute(db);
       return rows;
@@ -140,7 +150,7 @@ export const runFigures = {
     );
   }),
 
-  /** The newest failures of the span. */
+  /** The newest failures of the span that their callers did not cause. */
   lastFailures: heavyRead(async (session, span: FailureSpan): Promise<FailedRun[]> => {
     const { sql, db } = session;
     const { rows } = await sql<Omit<FailedRun, "id"> & { id: Uint8Array }>`
@@ -149,10 +159,11 @@ export const runFigures = {
       from (
         select r.app_number, r.id from apps as a cross join runs as r
         where ${isIn(session, span, [span.fromMs, span.toMs])} and ${isInState(session, "failure", "r")}
-        order by r.id desc limit ${span.limit}
+        order by r.id desc limit ${MAX_LOOKED_AT}
       ) as newest
       join runs as r on r.app_number = newest.app_number and r.id = newest.id
-      order by r.id desc
+      where not ${isCallers(session, "r")}
+      order by r.id desc limit ${span.limit}
     `.execute(db);
     return rows.map((row) => ({ ...row, id: uuidText(row.id) }));
   }),
@@ -185,20 +196,24 @@ function stepIn(span: RunSpan, step: number): number {
 class Tally {
   readonly #byState = { queued: 0, running: 0, success: 0, failure: 0, cancelled: 0 };
   readonly #spans = new SpanClasses();
+  #callerErrors = 0;
   #cold = 0;
 
   /** Adds a packed class without its step. */
   add(packed: number, count: number): void {
-    const state = RUN_STATES[Math.floor(packed / STATE_SIZE)]!;
+    const code = Math.floor(packed / STATE_SIZE);
+    const state = code === CALLER_ERROR ? "failure" : RUN_STATES[code]!;
     const spanClass = Math.floor((packed % STATE_SIZE) / 2) - CLASS_ZERO;
     this.#byState[state] += count;
     if (state === "success" || state === "failure") this.#spans.add(spanClass, count);
+    if (code === CALLER_ERROR) this.#callerErrors += count;
     if (packed % 2 === 1) this.#cold += count;
   }
 
   figures(): RunFigures {
     return {
       byState: this.#byState,
+      callerErrors: this.#callerErrors,
       cold: this.#cold,
       p50Ms: this.#spans.percentile(0.5),
       p95Ms: this.#spans.percentile(0.95),
@@ -207,15 +222,23 @@ class Tally {
   }
 }
 
-function trafficOf(appNumber: number, groups: readonly AppStep[], span: RunSpan): AppTraffic {
+function trafficOf(appNumber: number, groups: readonly RunClass[], span: RunSpan): AppTraffic {
   const runs = Array<number>(stepCount(span)).fill(0);
   const failures = Array<number>(stepCount(span)).fill(0);
-  for (const group of groups) {
-    const step = stepIn(span, group.step);
-    runs[step]! += group.count;
-    failures[step]! += group.failures;
+  const total = new Tally();
+  for (const { packed, count } of groups) {
+    const { step, rest } = unpacked(packed, span);
+    runs[step]! += count;
+    if (Math.floor(rest / STATE_SIZE) === STATE_CODES.failure) failures[step]! += count;
+    total.add(rest, count);
   }
-  return { appNumber, runs, failures };
+  return { appNumber, runs, failures, total: total.figures() };
+}
+
+/** The step of a packed class, and the class without it. */
+function unpacked(packed: number, span: RunSpan): { readonly step: number; readonly rest: number } {
+  const step = Math.floor(packed / STEP_SIZE);
+  return { step: stepIn(span, step), rest: packed - step * STEP_SIZE };
 }
 
 /** The runs of a slice, as columns; `cross join`, so that SQLite goes from app to app and reads only their spans. */
@@ -241,6 +264,11 @@ function isIn(session: Session, scope: RunScope, [fromMs, toMs]: Slice) {
   return session.sql<boolean>`${isOfScope(session, scope)} and r.app_number = a.number and r.id >= ${firstIdAt(fromMs)} and r.id < ${firstIdAt(toMs)}`;
 }
 
+/** Whether a failure is its caller's mistake, not the app's. */
+function isCallers({ sql }: Session, run: string) {
+  return sql<boolean>`coalesce(${sql.ref(`${run}.statusCode`)} between 400 and 499, false)`;
+}
+
 function stepOf({ sql }: Session, { fromMs, stepMs }: RunSpan) {
   return sql<number>`cast((r.created_at - ${fromMs}) / ${stepMs} as integer)`;
 }
@@ -252,7 +280,8 @@ function packedClass(session: Session, span: RunSpan) {
   const spanClass = sql`case when r.response_ms > ${MOST_MS} then ${CLASS_ZERO - 1}
     when r.response_ms > ${LEAST_MS} then cast(floor(ln(r.response_ms) / ${Math.log(CLASS_RATIO)}) as integer)
     else ${1 - CLASS_ZERO} end`;
-  return sql<number>`${stepOf(session, span)} * ${STEP_SIZE} + r.state * ${STATE_SIZE}
+  const state = sql`case when ${isInState(session, "failure", "r")} and ${isCallers(session, "r")} then ${sql.lit(CALLER_ERROR)} else r.state end`;
+  return sql<number>`${stepOf(session, span)} * ${STEP_SIZE} + ${state} * ${STATE_SIZE}
     + (${spanClass} + ${CLASS_ZERO}) * 2 + case when r.replica_started_at >= r.created_at then 1 else 0 end`;
 }
 

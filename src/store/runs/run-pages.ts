@@ -2,7 +2,7 @@ import { isFinal, type Run, type RunState } from "../../model/run.ts";
 import type { Session } from "../operation.ts";
 import { isInState, isUnfinished, listedColumns, runFromRow, STATE_CODES } from "./run-columns.ts";
 import type { ListedRow } from "./run-columns.ts";
-import { LAST_ID } from "../queries.ts";
+import { LAST_ID, type StoredKey } from "../queries.ts";
 import { firstIdAt, uuidBytes, uuidText } from "../../kit/ids.ts";
 
 type IndexedFilter = {
@@ -44,7 +44,7 @@ async function newestRows(session: Session, query: Newest): Promise<ListedRow[]>
 }
 
 /** Those apps whose newest run is among the newest runs of apps. */
-async function newestOfEachApp(session: Session, query: Newest): Promise<Head[]> {
+export async function newestOfEachApp(session: Session, query: Newest): Promise<Head[]> {
   const { sql, db } = session;
   const { rows } = await sql<Head>`
     with heads as materialized (
@@ -60,7 +60,7 @@ async function newestOfEachApp(session: Session, query: Newest): Promise<Head[]>
 }
 
 /** Whether a run is wanted, by what is in an index. Numbers of states are literals, as in the indexes. */
-function isFound(session: Session, { beforeId, fromId, asyncOnly, state }: IndexedFilter, run = "r") {
+export function isFound(session: Session, { beforeId, fromId, asyncOnly, state }: IndexedFilter, run = "r") {
   const { sql } = session;
   const id = sql.ref(`${run}.id`);
   const conditions = [sql`${id} < ${beforeId}`];
@@ -101,8 +101,8 @@ type Stretch = { readonly rows: readonly ListedRow[]; readonly last: Uint8Array 
  * steps take 20 ms; then the page is returned even if it is not full.
  */
 const APP_STRETCHES = [500, 4_500, 15_000];
-/** The same for all apps of a project, whose runs have to be merged. */
-const PROJECT_STRETCHES = [200, 400, 400];
+/** The same for the runs with a tag, each of which is looked up. */
+const TAG_STRETCHES = [200, 400, 400];
 
 /** A page of at most this many runs delays no other read. */
 const SHORT_PAGE = 100;
@@ -114,7 +114,7 @@ export function isLongPage(filter: RunFilter): boolean {
 
 export async function pageOfApp(session: Session, filter: RunFilter & { readonly appNumber: number }) {
   const { sql, db } = session;
-  const { appNumber, syncOnly, state, functionName, tag } = filter;
+  const { appNumber, tag } = filter;
   if (tag !== undefined) return await pageOfTag(session, { ...filter, tag });
   const columns = listedColumns(session, "runs");
   const indexed = (cursor: Uint8Array) =>
@@ -126,9 +126,7 @@ export async function pageOfApp(session: Session, filter: RunFilter & { readonly
       return { rows, last: rows.length < size ? null : rows.at(-1)!.id };
     });
   }
-  const isWanted = sql`true ${syncOnly ? sql`and is_async = 0` : sql``}
-    ${state ? sql`and state = ${STATE_CODES[state]}` : sql``}
-    ${functionName === undefined ? sql`` : sql`and function_name = ${functionName}`}`;
+  const isWanted = unindexed(session, filter, "runs");
   return await pageOf(filter, APP_STRETCHES, async (cursor, size, wanted) => {
     const { rows: found } = await sql<{ id: Uint8Array }>`
       select id from (
@@ -153,8 +151,8 @@ async function pageOfTag(
 ) {
   const { sql, db } = session;
   const isWanted = wantedBy(filter);
-  const first = Math.max(filter.limit + 1, PROJECT_STRETCHES[0]!);
-  return await pageOf(filter, [first, ...PROJECT_STRETCHES.slice(1)], async (cursor, size) => {
+  const first = Math.max(filter.limit + 1, TAG_STRETCHES[0]!);
+  return await pageOf(filter, [first, ...TAG_STRETCHES.slice(1)], async (cursor, size) => {
     const { fromId, beforeId } = boundsOf(filter, cursor);
     const { rows } = await sql<ListedRow>`
       select ${listedColumns(session, "r")} from run_tags as t
@@ -178,23 +176,34 @@ function wantedBy({ asyncOnly, syncOnly, state, functionName }: RunFilter): (row
 
 /** A page of the runs of all apps of a project that are not deleted. */
 export async function pageOfProject(session: Session, filter: RunFilter & { readonly projectId: string }) {
-  const isWanted = wantedBy(filter);
-  const stretches = isLookedThrough(filter) ? PROJECT_STRETCHES : [filter.limit + 1];
-  const first = Math.max(filter.limit + 1, stretches[0]!);
-  return await pageOf(filter, [first, ...stretches.slice(1)], async (cursor, size) => {
-    const seen = await newestRows(session, { ...filter, ...boundsOf(filter, cursor), size });
-    return { rows: seen.filter(isWanted), last: seen.length < size ? null : seen.at(-1)!.id };
+  return await pageOf(filter, [filter.limit + 1], async (cursor, size) => {
+    const rows = await newestRows(session, { ...filter, ...boundsOf(filter, cursor), size });
+    return { rows, last: rows.length < size ? null : rows.at(-1)!.id };
   });
+}
+
+/** The runs with those keys, newest first. */
+export async function rowsByKey(session: Session, keys: readonly StoredKey[]): Promise<ListedRow[]> {
+  const { sql, db } = session;
+  if (keys.length === 0) return [];
+  const apps = sql.join([...new Set(keys.map(({ appNumber }) => appNumber))]);
+  const ids = sql.join(keys.map(({ id }) => id));
+  const { rows } = await sql<ListedRow>`
+    select ${listedColumns(session, "r")} from runs as r
+    where r.app_number in (${apps}) and r.id in (${ids}) order by r.id desc
+  `.execute(db);
+  return rows;
 }
 
 /** Reads step by step until the page is full, there are no more runs, or enough were read. */
 async function pageOf(
-  { limit, before }: RunFilter,
+  filter: RunFilter,
   sizes: readonly number[],
   look: (cursor: Uint8Array, size: number, wanted: number) => Promise<Stretch>,
 ): Promise<RunPage> {
+  const { limit } = filter;
   const rows: ListedRow[] = [];
-  let cursor: Uint8Array | null = before === undefined ? LAST_ID : uuidBytes(before);
+  let cursor: Uint8Array | null = cursorOf(filter);
   for (const size of sizes) {
     const stretch: Stretch = await look(cursor, size, limit + 1 - rows.length);
     rows.push(...stretch.rows);
@@ -206,13 +215,26 @@ async function pageOf(
   return { runs, next: isMore ? runs.at(-1)!.id : cursor && uuidText(cursor) };
 }
 
+/** What of a filter no index covers, of the runs under that name. */
+export function unindexed({ sql }: Session, { syncOnly, state, functionName }: RunFilter, run: string) {
+  const column = (name: string) => sql.ref(`${run}.${name}`);
+  return sql<boolean>`true ${syncOnly ? sql`and ${column("isAsync")} = 0` : sql``}
+    ${state ? sql`and ${column("state")} = ${STATE_CODES[state]}` : sql``}
+    ${functionName === undefined ? sql`` : sql`and ${column("functionName")} = ${functionName}`}`;
+}
+
 /** Whether runs have to be read one by one, because no index covers the query. */
-function isLookedThrough({ syncOnly, state, functionName, tag }: RunFilter): boolean {
+export function isLookedThrough({ syncOnly, state, functionName, tag }: RunFilter): boolean {
   return syncOnly === true || state === "success" || functionName !== undefined || tag !== undefined;
 }
 
+/** The id before which the page begins. */
+export function cursorOf({ before }: RunFilter): Uint8Array {
+  return before === undefined ? LAST_ID : uuidBytes(before);
+}
+
 /** The ids between which the runs are: ids begin with their time. */
-function boundsOf({ fromMs, toMs }: RunFilter, cursor: Uint8Array) {
+export function boundsOf({ fromMs, toMs }: RunFilter, cursor: Uint8Array) {
   const end = toMs === undefined ? LAST_ID : firstIdAt(toMs);
   return {
     fromId: fromMs === undefined ? null : firstIdAt(fromMs),

@@ -4,8 +4,10 @@ import { packKeyed, packRefusals, refuseRuns } from "./accepted-runs.ts";
 import { all, storedKey } from "../queries.ts";
 import { endedRows, joinEnded } from "./ended-runs.ts";
 import { heavyRead, packedInsert, packedWrite, read, statement } from "../operation.ts";
+import { uuidBytes } from "../../kit/ids.ts";
 import { RUN_COLUMNS, runFromRow } from "./run-columns.ts";
-import { isLongPage, pageOfApp, pageOfProject, type RunFilter } from "./run-pages.ts";
+import { isLongPage, isLookedThrough, pageOfApp, pageOfProject, type RunFilter } from "./run-pages.ts";
+import { searchedPage } from "./run-search.ts";
 
 /** An id that no run has. */
 const NO_RUN = new Uint8Array(16);
@@ -54,7 +56,27 @@ export const runs = {
   pageOfApp: heavyRead(pageOfApp, isLongPage),
 
   /** The runs of all apps of a project, newest first. With 1,000 apps a page takes 6 ms on SQLite, 25 on Postgres. */
-  pageOfProject: heavyRead(pageOfProject),
+  pageOfProject: heavyRead(
+    async (session, filter: RunFilter & { readonly projectId: string }) =>
+      await (isLookedThrough(filter) ? searchedPage : pageOfProject)(session, filter),
+  ),
+
+  /** The app of that project that has the run; null if none has. */
+  appOf: read(
+    async (
+      { db },
+      { projectId, id }: { readonly projectId: string; readonly id: string },
+    ): Promise<number | null> => {
+      const query = db.selectFrom("apps").innerJoin("runs", "runs.appNumber", "apps.number");
+      const found = query.where("apps.projectId", "=", projectId).where("apps.deletedAt", "is", null);
+      const row = await found
+        .where("runs.id", "=", uuidBytes(id))
+        .select("apps.number")
+        .limit(1)
+        .executeTakeFirst();
+      return row?.number ?? null;
+    },
+  ),
 
   /** How many runs are stored, of one app or of all. */
   count: read(async ({ db }, { appNumber }: { readonly appNumber?: number }): Promise<number> => {

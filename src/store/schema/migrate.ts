@@ -12,6 +12,7 @@ import { BULK_TABLES, bulkJobs } from "./0009-bulk-jobs.ts";
 import { LINE_BATCH_TABLES, lineBatches } from "./0010-batches.ts";
 import { TRACE_COLUMNS, traces } from "./0011-traces.ts";
 import { OPENAI_BATCH_TABLES, openaiBatches } from "./0012-openai-batches.ts";
+import { USAGE_COLUMNS, USAGE_TABLES, usage } from "./0013-usage.ts";
 import type { DatabaseReport } from "../upkeep/report.ts";
 import { type Dialect, objectsOf } from "./tables.ts";
 import type { Schema } from "../operation.ts";
@@ -34,6 +35,7 @@ export const MIGRATIONS: Migrations = {
   "0010-batches": lineBatches,
   "0011-traces": traces,
   "0012-openai-batches": openaiBatches,
+  "0013-usage": usage,
 };
 
 /** The names of all migrations of this release, in order. */
@@ -58,6 +60,8 @@ export const SCHEMA_OBJECTS: readonly string[] = [
   LINE_BATCH_TABLES,
   TRACE_COLUMNS,
   OPENAI_BATCH_TABLES,
+  USAGE_COLUMNS,
+  USAGE_TABLES,
   { migrations: { name: "text", timestamp: "text" }, migrationsLock: { id: "text", isLocked: "integer" } },
 ]
   .flatMap(objectsOf)

@@ -1,7 +1,8 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
-import { type Kysely, type RawBuilder, sql } from "kysely";
-import type { ColumnChange, ColumnInsert, ColumnWriter, Schema, Written } from "../operation.ts";
-import { type BatchColumn, batchColumns, bytesIn } from "../column-batch.ts";
+import { type Kysely, sql } from "kysely";
+import type { ColumnChange, ColumnWriter, Schema } from "../operation.ts";
+import { type BatchColumn, batchColumns, bytesIn, type ColumnBatch } from "../column-batch.ts";
+import { type DailyUse, rollUp, upsertUses, USE_COLUMNS } from "../usage/roll-up.ts";
 
 /** The one row of `usage`. */
 export const USAGE_SLOT = sql<number>`0`;
@@ -11,10 +12,13 @@ const CHUNK_ROWS = 20;
 /** Which columns repeat makes a statement of its own: a bound, should a database ever see all kinds of batches. */
 const MAX_STATEMENTS = 200;
 
+/** A statement, as Kysely has it. */
+type Compilable = { compile(db: Kysely<Schema>): { readonly sql: string } };
+
 /** Writes column batches with statements that are prepared once. */
 export function columnWriter(database: DatabaseSync, db: Kysely<Schema>): ColumnWriter {
   const statements = new Map<string, StatementSync>();
-  const prepared = (key: string, compile: () => RawBuilder<unknown>): StatementSync => {
+  const prepared = (key: string, compile: () => Compilable): StatementSync => {
     let statement = statements.get(key);
     if (!statement) {
       if (statements.size >= MAX_STATEMENTS) statements.clear();
@@ -58,23 +62,33 @@ export function columnWriter(database: DatabaseSync, db: Kysely<Schema>): Column
     return written === rowCount;
   };
 
-  const insert = ({ table, batch, counted = [] }: ColumnInsert): Written => {
+  /** Returns which rows were new. */
+  const insert = (table: string, batch: ColumnBatch): number[] => {
     const { rowCount } = batch;
     const columns = batchColumns(batch);
     const isLong = rowCount >= CHUNK_ROWS && columns.some(({ isConstant }) => !isConstant);
-    const rows =
-      isLong && insertNew(table, columns, rowCount)
-        ? Array.from({ length: rowCount }, (_, row) => row)
-        : insertRows(table, columns, 0, rowCount);
-    return { rows: rows.length, bytes: bytesIn(batch, counted, rows) };
+    return isLong && insertNew(table, columns, rowCount)
+      ? Array.from({ length: rowCount }, (_, row) => row)
+      : insertRows(table, columns, 0, rowCount);
+  };
+
+  const addUse = (use: DailyUse): void => {
+    prepared("daily usage", () => upsertUses({ db }, [use])).run(...USE_COLUMNS.map((name) => use[name]));
   };
 
   return {
-    insertColumns: async (table, batch, counted = []) => insert({ table, batch, counted }),
+    insertColumns: async (table, batch, counted = []) => {
+      const rows = insert(table, batch);
+      return { rows: rows.length, bytes: bytesIn(batch, counted, rows) };
+    },
     insertCounted: async (inserts) => {
-      const written = inserts.map((one) => ({ ...insert(one), isRuns: one.table === "runs" }));
-      const runs = written.reduce((sum, { rows, isRuns }) => sum + (isRuns ? rows : 0), 0);
-      const bytes = written.reduce((sum, one) => sum + one.bytes, 0);
+      let [runs, bytes] = [0, 0];
+      for (const { table, batch, counted = [], haveEnded } of inserts) {
+        const rows = insert(table, batch);
+        if (table === "runs") runs += rows.length;
+        bytes += bytesIn(batch, counted, rows);
+        if (haveEnded) for (const use of rollUp(batch, rows)) addUse(use);
+      }
       if (runs === 0 && bytes === 0) return;
       prepared(
         "usage",

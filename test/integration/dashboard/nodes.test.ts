@@ -1,6 +1,6 @@
 import { expect, onTestFinished } from "vitest";
 import { asOwner } from "../../support/as-owner.ts";
-import { addressOf, openPage, placeLink, sharedDashboard } from "../../support/dashboard-site.ts";
+import { addressOf, inDialog, openPage, placeLink, sharedDashboard } from "../../support/dashboard-site.ts";
 import { sampleNode } from "../../support/sample-node.ts";
 import { verifies } from "../../verifies.ts";
 
@@ -19,8 +19,11 @@ verifies("nodes.dashboard", "the operator sees every node, and what becomes of i
   await row.getByText("https://192.0.2.7:4200", { exact: true }).waitFor();
   const self = page.getByRole("row", { name: "self this one live" });
   await self.getByText("alone", { exact: true }).waitFor();
-  await store.nodes.setLeaving({ id: other.owner, isLeaving: true });
+  await row.getByRole("button", { name: "Drain <b>other</b>", exact: true }).click();
+  await inDialog(page, "Drain").click();
   await row.getByText("leaving", { exact: true }).waitFor();
+  await store.nodes.setLeaving({ id: other.owner, isLeaving: false });
+  await row.getByText("live", { exact: true }).waitFor();
   expect(complaints).toEqual([]);
 });
 

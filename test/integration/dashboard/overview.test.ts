@@ -40,7 +40,7 @@ const figure = (page: Page, title: string) =>
     .filter({ has: page.getByText(title, { exact: true }) });
 
 verifies(
-  ["dashboard.overview", "dashboard.hostile", "dashboard.axe"],
+  ["dashboard.overview", "dashboard.caller-errors", "dashboard.hostile", "dashboard.axe"],
   "the overview teaches at first, then shows runs, errors, latencies, replicas and failures as they come",
   async () => {
     const { page, complaints } = await openPath(`/projects/${await emptyProject()}`);
@@ -62,6 +62,17 @@ verifies(
     await figure(page, "Error rate").getByText("25%", { exact: true }).waitFor();
     const failure = page.getByRole("link", { name: /ValueError: <img/ });
     await failure.waitFor();
+    // What a caller did wrong is no failure of the app.
+    expect((await service().call("hello", { nobody: 1 })).status).toBe(422);
+    await figure(page, "Runs").getByText("5", { exact: true }).waitFor();
+    await figure(page, "Error rate").getByText("20%", { exact: true }).waitFor();
+    await figure(page, "Error rate").getByText("1 failure, 1 caller’s error", { exact: true }).waitFor();
+    expect(
+      await page
+        .getByRole("row")
+        .filter({ has: page.getByRole("link", { name: /argument/ }) })
+        .count(),
+    ).toBe(0);
     expect([await page.title(), await page.locator("img[src=x]").count()]).toEqual([
       "Overview · Millrace",
       0,
@@ -69,7 +80,9 @@ verifies(
     expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
     expect(await seriousFaults(page)).toEqual([]);
 
-    const chart = page.getByRole("slider", { name: /^Runs per minute: 4 in all, 1 failure/ });
+    const chart = page.getByRole("slider", {
+      name: /^Runs per minute: 5 in all, 1 failure, 1 caller’s error/,
+    });
     await chart.focus();
     await page.keyboard.press("Home");
     expect(await chart.getAttribute("aria-valuetext")).toMatch(/: nothing$/);

@@ -111,7 +111,7 @@ verifies("dashboard.runs", "a filter that is chosen while another is typed stays
 });
 
 verifies(
-  "dashboard.run-page",
+  ["dashboard.run-page", "dashboard.failed-run"],
   "a run's page shows its timeline, batch, input, error, logs and deliveries, follows a stream, and cancels it",
   async () => {
     const target = await WebhookTarget.open();
@@ -122,6 +122,12 @@ verifies(
     const list = (name: string) => page.getByRole("list", { name, exact: true });
     const button = (name: string) => page.getByRole("button", { name, exact: true });
     await card(page, "Error").getByText("ValueError: <b>nobody</b> is there", { exact: true }).waitFor();
+    await page.getByText("The run failed, so there is no result").waitFor();
+    expect(await region("Traceback").innerText()).not.toMatch(/^ValueError/m);
+    await card(page, "Facts")
+      .getByRole("link", { name: /^1, build/ })
+      .waitFor();
+    await card(page, "Facts").getByRole("link", { name: /^r-/ }).waitFor();
     await region("Traceback")
       .getByText(/line \d+, in run/)
       .waitFor();
@@ -162,6 +168,18 @@ verifies(
     expect(complaints.filter(isOurs)).toEqual([]);
   },
 );
+
+verifies("dashboard.async-playground", "an async call shows its result when the run has ended", async () => {
+  const { page } = await open("/apps/greeter/playground?mode=async");
+  await page.getByLabel(/^name/).fill("Ada");
+  await page.getByRole("button", { name: "Call run", exact: true }).click();
+  const answer = page.getByRole("region", { name: "Result", exact: true });
+  await answer.getByText("Hello, Ada").waitFor();
+  await page.getByLabel(/^name/).fill("nobody");
+  await page.getByRole("button", { name: "Call run", exact: true }).click();
+  await answer.getByText("is there").waitFor();
+  expect(await faultsOfState(page)).toEqual([]);
+});
 
 verifies(
   "dashboard.playground",

@@ -111,6 +111,29 @@ verifies("apps.rollback", "an earlier build serves again; one that is not the ap
   expect(await site.answer("rolled")).toBe("first");
 });
 
+verifies("builds.changes", "a build says who deployed it, and what its version changes", async () => {
+  const site = here();
+  const path = `apps/${site.appId("compared")}`;
+  const first = await site.deploy("compared", bundle(answering("first")));
+  const second = await site.deploy("compared", bundle(`${answering("second")}def more():\n    return 2\n`));
+  const failed = await site.deploy("compared", bundle("raise ValueError('no')\n"));
+  const { actor } = (await site.ask("GET", "audit?action=app.deploy")).json.items[0];
+  const builds = (await site.ask("GET", `${path}/builds`)).json;
+  expect(builds.map(({ deployedBy }: Record<string, string>) => deployedBy)).toEqual([actor, actor, actor]);
+  const changesOf = async ({ buildId }: { buildId: string }) =>
+    await site.ask("GET", `${path}/builds/${buildId}/changes`);
+  expect((await changesOf(first)).json).toEqual({ before: null, sameFiles: null, changes: [] });
+  const functions = { key: "functions", before: ["run"], after: ["more", "run"] };
+  const { json } = await changesOf(second);
+  expect(json).toMatchObject({ before: { buildId: first.buildId, version: 1 }, changes: [functions] });
+  expect(json.sameFiles).not.toBe(true);
+  await site.ask("PATCH", path, { maxReplicaCount: 7 });
+  const later = (await changesOf(second)).json.changes as { key: string; after: unknown }[];
+  expect(later.find(({ key }) => key.endsWith("max_replicas"))?.after).toBe(7);
+  const none = await changesOf(failed);
+  expect([none.status, none.json.code]).toEqual([404, "build_not_found"]);
+});
+
 verifies("apps.delete", "a deleted app is gone with its builds under way, and its name is free", async () => {
   const site = here();
   const path = `apps/${site.appId("deleted")}`;

@@ -7,6 +7,7 @@ import { endLeases } from "../../support/leases.ts";
 import { LEDGER_APP, Ledger } from "../../support/ledger.ts";
 import { PromisedRuns } from "../../support/promised-runs.ts";
 import { until } from "../../support/until.ts";
+import { expectUsageOfRuns } from "../../support/usage-of-runs.ts";
 
 const IS_FULL = process.env["MILLRACE_FAULTS"] === "full";
 const KILLS = IS_FULL ? { sqlite: 100, postgres: 100 } : { sqlite: 2, postgres: 1 };
@@ -51,7 +52,9 @@ for (const kind of triedKinds("sqlite")) {
       await service.stop();
       await endLost(service);
       await service.withStore(async (store) => {
-        const runs = await store.runs.list({ appNumber: service.appNumber, limit: 2 * RUNS });
+        const { projectId, appNumber } = service;
+        await expectUsageOfRuns(store, { projectId, appNumber, appName: "app" });
+        const runs = await store.runs.list({ appNumber, limit: 2 * RUNS });
         // Those whose 202 was lost on its way too.
         expect(runs.filter(({ state }) => state !== "success")).toEqual([]);
         const known = new Set(runs.map(({ id }) => id));

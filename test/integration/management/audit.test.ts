@@ -2,7 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import path from "node:path";
 import { Client } from "pg";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { Audit } from "../../../src/identity/audit.ts";
+import { Audit, type AuditFilter } from "../../../src/identity/audit.ts";
 import { systemClock } from "../../../src/kit/clock.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { inspectDatabase } from "../../../src/store/upkeep/whole-database.ts";
@@ -13,6 +13,46 @@ import { HandClock } from "../../support/clocks.ts";
 import { verifies } from "../../verifies.ts";
 
 const databases = testDatabases();
+
+verifies(
+  "audit.filters",
+  "the changes of somebody, of a kind, of a target and of a time are listed alone",
+  async () => {
+    const store = await openStore(await databases.fresh("sqlite"));
+    onTestFinished(async () => await store.close());
+    const clock = new HandClock();
+    const audit = new Audit(store, clock);
+    const ACTIONS = ["secrets.replace", "app.scale", "app.restart"] as const;
+    for (let i = 0; i < 60; i++) {
+      const row = { number: i + 1, projectId: "p-one", createdAt: i * 1_000, hash: Buffer.alloc(32) };
+      const change = {
+        actor: `sa-${i % 2}`,
+        action: ACTIONS[i % 3],
+        target: `t-${i % 5}`,
+        ip: "",
+        requestId: "",
+      };
+      await store.auditEntries.append({ ...row, entry: JSON.stringify(change) });
+    }
+    const found = async (filter: AuditFilter, limit = 1_000, before?: number) => {
+      const page = { projectId: "p-one", limit, ...(before !== undefined && { before }) };
+      const { entries, next } = await audit.search(page, filter);
+      return [entries.map(({ number }) => number), next];
+    };
+    const wanted = (is: (i: number) => boolean) =>
+      Array.from({ length: 60 }, (_, i) => i)
+        .filter(is)
+        .map((i) => i + 1)
+        .toReversed();
+    expect(await found({ actor: "sa-1" })).toEqual([wanted((i) => i % 2 === 1), null]);
+    expect(await found({ action: "app." })).toEqual([wanted((i) => i % 3 > 0), null]);
+    expect(await found({ action: "app.scale", target: "t-1" })).toEqual([wanted((i) => i % 15 === 1), null]);
+    expect(await found({ fromMs: 10_000, toMs: 12_000 })).toEqual([[12, 11], null]);
+    expect(await found({ actor: "sa-0" }, 2)).toEqual([[59, 57], 57]);
+    expect(await found({ actor: "sa-0" }, 2, 57)).toEqual([[55, 53], 53]);
+    expect(await found({}, 59)).toEqual([wanted((i) => i > 0), 2]);
+  },
+);
 const service = sharedService({ hello: { main: "def run():\n    return 1\n" } });
 let site: ManagementSite;
 beforeAll(async () => {

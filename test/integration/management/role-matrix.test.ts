@@ -9,14 +9,15 @@ import { verifies } from "../../verifies.ts";
 /** Who may do what, operation by operation. */
 const MAY: Record<string, readonly string[]> = {
   run: names(`listApps getApp listContainers getAppGpus listProjectRuns listRuns getRun listBulkJobs startBulkJob countBulkRuns getBulkJob
-    cancelBulkJob getQueueHistory getFigures getTraffic getQueue listSchedules getSchedule runSchedule listBatches getBatch
+    cancelBulkJob getQueueHistory getFigures getTraffic getUsage getProject getQueue listSchedules getSchedule runSchedule listBatches getBatch
     listDeliveries getDelivery redeliverOne redeliverMany createUserToken`),
   deploy: names(
     `listLogs getProjectSecrets getAppSecrets listFiles offerFile listWebhookSecrets listMembers
-    beginDeploy beginPartnerDeploy deploy dryRunDeploy listBuilds getBuild listBuildLogs cancelBuild changeApp rollBackApp restartApp getConfiguration
+    beginDeploy beginPartnerDeploy deploy dryRunDeploy listBuilds getBuild getBuildChanges listBuildLogs cancelBuild changeApp rollBackApp restartApp getConfiguration
     pauseQueue resumeQueue drainQueue createSchedule changeSchedule deleteSchedule createRunApp makeBaseImage runFile`,
   ),
-  admin: names(`createServiceAccount listServiceAccounts updateServiceAccount rotateServiceAccount
+  admin:
+    names(`updateProject createServiceAccount listServiceAccounts updateServiceAccount rotateServiceAccount
     deleteServiceAccount deleteApp changeMember removeMember listInvitations createInvitation revokeInvitation listAudit replaceProjectSecrets replaceAppSecrets
     beginUpload completeUpload removeFile createWebhookSecret deleteWebhookSecret`),
   any: names("listProjects listHardware"),

@@ -18,7 +18,7 @@ const LIMITS = "apps functions origins callsPerMinute";
 /** The members of each 200, in the contract's own words and order. */
 const SHAPES: Record<string, string> = {
   createServiceAccount: `id name description role projectId createdAt expiresAt ${LIMITS} token`,
-  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} weight lastUsedAt revokedAt`,
+  listServiceAccounts: `[] id name description role projectId createdAt expiresAt ${LIMITS} weight quotas lastUsedAt revokedAt`,
   listProjects: "[] id name",
   createProject: "id name",
   listApps: "[] id status createdAt updatedAt",
@@ -28,12 +28,12 @@ const SHAPES: Record<string, string> = {
   beginDeploy: "buildId status uploadUrl keyName internalEndpoint dashboardUrl",
   getBuild: "id status createdAt updatedAt",
   listBuildLogs: "logs status",
-  listProjectRuns: "items nextToken",
-  listRuns: "items nextToken",
+  listProjectRuns: "items nextToken completeSince",
+  listRuns: "items nextToken completeSince",
   getRun: "item",
   listContainers:
     "[] appId projectId containerId containerState pendingReason timestamp containerStartTimestamp " +
-    "containerTerminationTimestamp containerRunningTimeMs setupMs gpus containerRestartCount hostIp containerIp " +
+    "containerTerminationTimestamp containerRunningTimeMs setupMs startPhases gpus containerRestartCount hostIp containerIp " +
     "hardwareProvider region buildId isTerminating stopReason",
   listLogs: "logs nextPageToken hasMore",
   listFiles: "[] name is_folder size_bytes last_modified",
@@ -43,10 +43,10 @@ const SHAPES: Record<string, string> = {
 };
 
 const RUN =
-  "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
+  "id projectId modelId buildId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
-  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason dueAt priority tags maxAttempts " +
+  "totalResponseTimeMs requestBytes responseBytes batchSize batchReason gpuTimeMs inputTokens outputTokens dueAt priority tags maxAttempts " +
   "concurrencyKey fairnessKey startBy endBy " +
   "attempts position expectedStartAt schedule progress checkpoint traceId accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
@@ -147,6 +147,9 @@ verifies(
     expect((await site.call("listProjects")).json).toEqual([{ id: site.projectId, name: "default" }]);
     const made = await site.call("createProject", {}, { as: "owner", body: { name: "second" } });
     expect((await site.call("listProjects", {}, { as: "owner" })).json).toContainEqual(made.json);
+    await site.call("updateProject", {}, { body: { quotas: { concurrentRuns: 1_000 } } });
+    expect((await site.call("getProject")).json).toMatchObject({ quotas: { concurrentRuns: 1_000 } });
+    await site.call("updateProject", {}, { body: { quotas: null } });
     await site.call("listMembers");
     const email = "eve@example.com";
     const revoked = await site.call("createInvitation", {}, { body: { email } });
@@ -225,6 +228,9 @@ verifies(
       total: { runs: 1, success: 1, errorRate: 0 },
       isPartial: false,
     });
+    expect((await site.call("getUsage", { groupBy: "app,day" })).json.items).toMatchObject([
+      { appId: app_id, calls: 1, succeeded: 1, requestBytes: 14, replicas: {} },
+    ]);
     expect((await site.call("getTraffic")).json.items).toMatchObject([{ appId: app_id, version: 1 }]);
 
     const begun = await site.call("beginDeploy", {}, { body: { name: "deployed" } });
@@ -245,6 +251,11 @@ verifies(
     await site.call("deploy", { name: "deployed" }, { body: bundle });
     const waiting = await site.call("beginDeploy", {}, { body: { name: "deployed" } });
     await site.call("cancelBuild", { ...deployed, build_id: waiting.json.buildId });
+    expect((await site.call("getBuildChanges", { ...deployed, build_id })).json).toEqual({
+      before: null,
+      sameFiles: null,
+      changes: [],
+    });
     expect((await site.call("listBuilds", deployed)).json).toMatchObject([
       { status: "cancelled", version: null, isServing: false },
       { status: "success", version: 2, isServing: true },

@@ -15,6 +15,7 @@ const FAILED: RunAttempt = {
   replicaId: "r-1",
   errorCode: "app_error",
   errorMessage: "ValueError: no",
+  gpuMs: null,
   runMs: 1.5,
 };
 

@@ -184,7 +184,7 @@ describe.each(DATABASE_KINDS)("operations on %s", (kind) => {
     };
     const jtiHash = hash("first");
     await store().accounts.insert({ account, token: { jtiHash } });
-    const stored = { ...account, weight: 1, revokedAt: null, lastUsedAt: null };
+    const stored = { ...account, weight: 1, quotas: null, revokedAt: null, lastUsedAt: null };
     const known = await store().tokens.findByJtiHash(jtiHash);
     expect(known?.account).toEqual(stored);
     expect(known?.token).toEqual({

@@ -49,6 +49,8 @@ async function fill(store: Store): Promise<number[]> {
     run(b, 3, { ...FAILED, errorMessage: "late" }),
     run(a, -1),
     run(a, 5),
+    run(b, 1, { state: "failure", statusCode: 422, errorCode: "invalid_arguments", errorMessage: "theirs" }),
+    run(b, 1, { state: "failure", statusCode: 404, errorMessage: "theirs" }),
     run(gone, 1, FAILED),
     run(other, 1, FAILED),
   ];
@@ -74,11 +76,11 @@ describe.each(DATABASE_KINDS)("figures of runs on %s", (kind) => {
 
   test("runs of a span are counted by step, state and response time, for a project and for an app", async () => {
     const { steps, total, sinceMs } = await store.runFigures.ofSpan(SPAN);
-    expect(total.byState).toEqual({ queued: 2, running: 0, success: 2, failure: 2, cancelled: 1 });
-    expect([total.cold, sinceMs]).toEqual([1, FROM_MS]);
+    expect(total.byState).toEqual({ queued: 2, running: 0, success: 2, failure: 4, cancelled: 1 });
+    expect([total.callerErrors, total.cold, sinceMs]).toEqual([2, 1, FROM_MS]);
     expect(steps.map(({ byState }) => Object.values(byState))).toEqual([
       [0, 0, 2, 0, 0],
-      [0, 0, 0, 0, 0],
+      [0, 0, 0, 2, 0],
       [0, 0, 0, 1, 1],
       [0, 0, 0, 1, 0],
       [2, 0, 0, 0, 0],
@@ -86,15 +88,21 @@ describe.each(DATABASE_KINDS)("figures of runs on %s", (kind) => {
     expect(Math.abs((steps[0]?.p50Ms ?? 0) - 10)).toBeLessThan(0.25);
     expect(Math.abs((steps[0]?.p99Ms ?? 0) - 100)).toBeLessThan(2.5);
     expect(Math.abs((steps[2]?.p50Ms ?? 0) - 1_000)).toBeLessThan(25);
-    expect([steps[1]?.p50Ms, steps[4]?.p50Ms]).toEqual([null, null]);
+    expect([steps[1]?.callerErrors, steps[2]?.callerErrors, steps[4]?.p50Ms]).toEqual([2, 0, null]);
 
     const ofB = await store.runFigures.ofSpan({ ...SPAN, appNumber: b });
-    expect(ofB.total.byState).toEqual({ queued: 2, running: 0, success: 0, failure: 1, cancelled: 1 });
+    expect(ofB.total.byState).toEqual({ queued: 2, running: 0, success: 0, failure: 3, cancelled: 1 });
 
     const traffic = (await store.runFigures.byApp(SPAN)).toSorted((x, y) => x.appNumber - y.appNumber);
-    expect(traffic).toEqual([
+    expect(traffic.map(({ appNumber, runs, failures }) => ({ appNumber, runs, failures }))).toEqual([
       { appNumber: a, runs: [2, 0, 1, 0, 0], failures: [0, 0, 1, 0, 0] },
-      { appNumber: b, runs: [0, 0, 1, 1, 2], failures: [0, 0, 0, 1, 0] },
+      { appNumber: b, runs: [0, 2, 1, 1, 2], failures: [0, 0, 0, 1, 0] },
+    ]);
+    expect(
+      traffic.map((ofApp) => [ofApp.total.callerErrors, Math.round(ofApp.total.p95Ms ?? 0) > 500]),
+    ).toEqual([
+      [0, true],
+      [2, false],
     ]);
   });
 

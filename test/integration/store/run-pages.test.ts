@@ -12,6 +12,7 @@ import { verifies } from "../../verifies.ts";
 const databases = testDatabases();
 /** Later than any clock here: ids are made in order, and grow with the time they are given. */
 const START = Date.now() + 60_000;
+const DAY_MS = 86_400_000;
 
 async function openProject(store: Store, projectId: string, appCount: number): Promise<number[]> {
   await store.projects.insert({ id: projectId, name: projectId, createdAt: 1 });
@@ -140,14 +141,43 @@ describe.each(DATABASE_KINDS)("pages of runs on %s", (kind) => {
       before: first.next ?? "",
     });
     expect(second).toEqual({ runs: [rare], next: null });
-    const ofProject = await store.runs.pageOfProject({
-      projectId: "p-mine",
-      limit: 10,
-      functionName: "rare",
-    });
-    expect([ofProject.runs, ofProject.next]).toEqual([[], rest.at(-1_000)?.id]);
     await store.close();
   });
+
+  verifies(
+    "runs.search",
+    "what no index finds in a project is looked for in 20,000 runs a page, however they are spread over time and apps",
+    async () => {
+      const store = await openStore(await databases.fresh(kind));
+      const [one = 0, two = 0] = await openProject(store, "p-mine", 3);
+      const ids = new UuidSource();
+      const stored: Run[] = [];
+      const add = (atMs: number, functionName = "run"): void => {
+        const appNumber = stored.length % 3 === 0 ? one : two;
+        stored.push(sampleRun({ appNumber, id: ids.next(atMs), functionName }));
+      };
+      add(START, "rare");
+      add(START + 1);
+      // A month later: crowds in single milliseconds, a quiet hour, and one more that is wanted.
+      for (let i = 0; i < 21_000; i++) add(START + 30 * DAY_MS + Math.floor(i / 3_000));
+      for (let i = 0; i < 3_000; i++) add(START + 31 * DAY_MS + i * 1_200, i === 1_000 ? "rare" : "run");
+      await store.runs.insertFinished([packEnded(stored.map((run) => sampleEnd(run)))]);
+      const wanted = stored.filter(({ functionName }) => functionName === "rare");
+      let pages = 0;
+      const found = await walk(
+        async (page) => {
+          pages += 1;
+          return await store.runs.pageOfProject({ ...page, projectId: "p-mine" });
+        },
+        { limit: 10, functionName: "rare" },
+      );
+      expect(found).toEqual(wanted.toReversed().map(({ id }) => id));
+      expect(pages).toBeLessThan(5);
+      expect(await store.runs.appOf({ projectId: "p-mine", id: wanted[0]!.id })).toBe(one);
+      expect(await store.runs.appOf({ projectId: "p-other", id: wanted[0]!.id })).toBeNull();
+      await store.close();
+    },
+  );
 });
 
 function uuidAt(ms: number): string {

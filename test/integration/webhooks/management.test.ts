@@ -49,6 +49,7 @@ class Routes {
         limits: null,
         caller,
         fairness,
+        quotas: null,
         expiresAt: Infinity,
       };
     };

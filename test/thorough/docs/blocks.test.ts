@@ -10,7 +10,14 @@ import { sharedService } from "../../support/shared-service.ts";
 import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
-const DOCS = ["docs/accounts.md", "docs/cli.md", "docs/logs.md", "docs/management.md", "docs/queues.md"];
+const DOCS = [
+  "docs/accounts.md",
+  "docs/cli.md",
+  "docs/logs.md",
+  "docs/management.md",
+  "docs/queues.md",
+  "docs/usage.md",
+];
 /** Those with packages are tried in `examples/packages.test.ts` and `test/examples/`. */
 const EXAMPLES = readdirSync(path.join(REPOSITORY, "examples"))
   .filter((name) => !hasPackages(name))

@@ -39,6 +39,9 @@ const ENDED: Run = {
   responseBytes: null,
   batchSize: null,
   batchReason: null,
+  gpuMs: null,
+  inputTokens: null,
+  outputTokens: null,
   terms: null,
   trace: null,
 };

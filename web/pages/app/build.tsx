@@ -5,6 +5,7 @@ import { Card } from "../../parts/card.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Problem } from "../../parts/problem.tsx";
 import { Skeleton } from "../../parts/skeleton.tsx";
+import { BuildChanges } from "./build/build-changes.tsx";
 import { BuildFacts } from "./build/build-facts.tsx";
 import { BuildLog } from "./build/build-log.tsx";
 
@@ -39,6 +40,7 @@ export function AppBuild() {
           <Skeleton className="h-10 w-full max-w-xl" />
         </Card>
       )}
+      {build && <BuildChanges projectId={projectId} appName={appName} build={build} />}
       <BuildLog key={buildId} projectId={projectId} appName={appName} buildId={buildId} />
     </div>
   );

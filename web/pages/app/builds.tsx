@@ -3,6 +3,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { buildsQuery, isUnderWay, shortId } from "../../api/builds.ts";
 import type { Build } from "../../api/builds.ts";
+import { useNames } from "../../api/names.ts";
 import { Badge, StateBadge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
@@ -13,12 +14,13 @@ import { Problem } from "../../parts/problem.tsx";
 import { SkeletonRows } from "../../parts/skeleton.tsx";
 import { Cell, Row, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { ServeAgain } from "./builds/serve-again.tsx";
+import { RollBack } from "./builds/roll-back.tsx";
 
 const COLUMNS = [
   { title: "Build" },
   { title: "Status" },
   { title: "Version", align: "right" },
+  { title: "Deployed by", isMinor: true },
   { title: "Started" },
   { title: "Took", align: "right", isMinor: true },
   { title: "Message", isMinor: true },
@@ -31,6 +33,7 @@ const MAX_SHOWN = 200;
 export function AppBuilds() {
   const { projectId, appName } = useParams({ from: "/gate/projects/$projectId/apps/$appName" });
   const { data: builds, error, refetch } = useQuery(buildsQuery(projectId, appName));
+  const names = useNames(projectId);
   const [chosen, setChosen] = useState<Build | null>(null);
   return (
     <Card isFlush title="Builds">
@@ -53,12 +56,13 @@ export function AppBuilds() {
                 build={build}
                 projectId={projectId}
                 appName={appName}
+                author={build.deployedBy && (names.get(build.deployedBy) ?? build.deployedBy)}
                 onServe={() => setChosen(build)}
               />
             )) ?? <SkeletonRows columns={COLUMNS.length} />}
         </Table>
       )}
-      <ServeAgain projectId={projectId} appName={appName} target={chosen} onClose={() => setChosen(null)} />
+      <RollBack projectId={projectId} appName={appName} target={chosen} onClose={() => setChosen(null)} />
     </Card>
   );
 }
@@ -67,11 +71,13 @@ function BuildRow({
   build,
   projectId,
   appName,
+  author,
   onServe,
 }: {
   readonly build: Build;
   readonly projectId: string;
   readonly appName: string;
+  readonly author: string | null | undefined;
   readonly onServe: () => void;
 }) {
   const { id, status, createdAt, updatedAt, message, version, isServing } = build;
@@ -91,6 +97,9 @@ function BuildRow({
         <StateBadge state={status} />
       </Cell>
       <Cell align="right">{version ?? <span className="text-ink-faint">–</span>}</Cell>
+      <Cell isMinor className="max-w-48 truncate">
+        <span title={build.deployedBy ?? undefined}>{author ?? "–"}</span>
+      </Cell>
       <Cell>
         <Time at={createdAt} />
       </Cell>
@@ -104,8 +113,8 @@ function BuildRow({
         {isServing ? (
           <Badge tone="good">live</Badge>
         ) : version === null ? null : (
-          <Button size="small" aria-label={`Serve version ${version} again`} onClick={onServe}>
-            Serve again
+          <Button size="small" aria-label={`Roll back to version ${version}`} onClick={onServe}>
+            Roll back
           </Button>
         )}
       </Cell>

@@ -5,9 +5,9 @@ import type { LogFilter } from "../../api/logs.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
-import { classes } from "../../parts/classes.ts";
 import { Empty } from "../../parts/empty.tsx";
 import { count } from "../../parts/format.ts";
+import { Picker } from "../../parts/picker.tsx";
 import { Problem } from "../../parts/problem.tsx";
 import { saveText } from "../../parts/save-text.ts";
 import { Skeleton } from "../../parts/skeleton.tsx";
@@ -26,7 +26,7 @@ export function AppLogs() {
   const { view, state } = useLogView(projectId, appName, search);
   /** Somebody pressed Pause: scrolling to the end does not undo that. */
   const isHeldFast = useRef(false);
-  const isNarrow = Boolean(search.search || search.stream || search.runId);
+  const isNarrow = Boolean(search.search || search.stream || search.runId || search.replica);
   const isWrapped = search.wrap !== false;
   const change = (next: Record<string, unknown>): void => {
     isHeldFast.current = false;
@@ -54,18 +54,26 @@ export function AppLogs() {
           <Button onClick={toggleFollow} className="min-w-32">
             {state.isPaused ? (state.heldCount > 0 ? `Follow (${held(state)} new)` : "Follow") : "Pause"}
           </Button>
-          <Button
-            aria-pressed={isWrapped}
-            className={classes(isWrapped && "!border-accent !text-accent")}
-            onClick={() => change({ wrap: !isWrapped })}
-          >
-            Wrap
-          </Button>
+          <Picker
+            label="Long lines"
+            names={["wrap", "scroll"]}
+            titles={{ wrap: "Wrap", scroll: "Scroll" }}
+            picked={isWrapped ? "wrap" : "scroll"}
+            onPick={(name) => change({ wrap: name === "wrap" })}
+          />
           <Button disabled={state.lines.length === 0} onClick={download}>
             Download
           </Button>
         </div>
       </div>
+      {search.replica && (
+        <p className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-1.5 text-ink-soft">
+          Only replica <code className="font-mono text-[0.9rem] break-all">{search.replica}</code>
+          <Button size="small" look="quiet" onClick={() => change({ replica: "" })}>
+            Show all
+          </Button>
+        </p>
+      )}
       {state.error !== null && <Problem error={state.error} onRetry={() => view.open()} />}
       {state.lines.length > 0 ? (
         <LogLines

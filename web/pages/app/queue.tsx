@@ -14,6 +14,7 @@ import { Problem } from "../../parts/problem.tsx";
 import { Skeleton } from "../../parts/skeleton.tsx";
 import { Time } from "../../parts/time.tsx";
 import { tell, tellError } from "../../parts/toasts.tsx";
+import { useDeployMarks } from "./deploy-marks.ts";
 import { QueueLimits } from "./queue/limits.tsx";
 
 type Priority = "high" | "normal" | "low";
@@ -35,6 +36,7 @@ export function AppQueue() {
   const { projectId, appName } = useParams({ from: "/gate/projects/$projectId/apps/$appName" });
   const { data: queue, error, refetch } = useQuery(queueQuery(projectId, appName));
   const { data: history } = useQuery(queueHistoryQuery(projectId, appName));
+  const marks = useDeployMarks(projectId, appName);
   const queries = useQueryClient();
   const { mutate, isPending } = useMutation({
     mutationFn: (change: QueueChange) => changeQueue(projectId, appName, change),
@@ -68,6 +70,7 @@ export function AppQueue() {
             axis={axisOf(history)}
             series={PRIORITIES}
             values={barsOf(history)}
+            marks={marks}
             empty="No run has waited in the last hour."
           />
         ) : (

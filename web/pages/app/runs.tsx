@@ -19,7 +19,7 @@ export function AppRuns() {
   return (
     <>
       <RunFilters search={search} onChange={setSearch} />
-      <BulkActions ids={params} search={search} />
+      {search.id === undefined && <BulkActions ids={params} search={search} />}
       <RunTable
         key={JSON.stringify([appName, search])}
         projectId={projectId}

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { AuditEntry } from "../../api/audit.ts";
+import type { AuditEntry, AuditSearch } from "../../api/audit.ts";
 import { Cell, Row } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { differencesOf } from "./differences.ts";
@@ -18,11 +18,13 @@ type Props = {
   readonly entry: AuditEntry;
   /** Of accounts and people by their ids. */
   readonly names: ReadonlyMap<string, string>;
+  /** What the list is narrowed to. */
+  readonly search: AuditSearch;
   readonly isOpen: boolean;
 };
 
 /** One change; what it was before and after is shown on demand. */
-export function AuditRow({ projectId, entry, names, isOpen }: Props) {
+export function AuditRow({ projectId, entry, names, search, isOpen }: Props) {
   const { id, createdAt, actor, action, target, ip } = entry;
   const who = actor === null ? "the installation" : (names.get(actor) ?? actor);
   const what = names.get(target) ?? target;
@@ -46,7 +48,7 @@ export function AuditRow({ projectId, entry, names, isOpen }: Props) {
           <Link
             to="/projects/$projectId/audit"
             params={{ projectId }}
-            search={isOpen ? {} : { entry: Number(id) }}
+            search={isOpen ? search : { ...search, entry: Number(id) }}
             replace
             resetScroll={false}
             aria-expanded={isOpen}

@@ -4,6 +4,7 @@ import { figuresQuery } from "../../api/figures.ts";
 import type { RangeName } from "../../api/figures.ts";
 import { Problem } from "../../parts/problem.tsx";
 import { Time } from "../../parts/time.tsx";
+import { useDeployMarks } from "../app/deploy-marks.ts";
 import { LastFailures } from "./last-failures.tsx";
 import { RunCharts } from "./run-charts.tsx";
 import { Tiles } from "./tiles.tsx";
@@ -22,6 +23,7 @@ export function FiguresView({
   readonly empty: ReactNode;
 }) {
   const { data: figures, error, refetch } = useQuery(figuresQuery(projectId, range, appName));
+  const marks = useDeployMarks(projectId, appName);
   if (error && !figures) return <Problem error={error} onRetry={() => void refetch()} />;
   return (
     <>
@@ -32,7 +34,7 @@ export function FiguresView({
         </p>
       )}
       <Tiles figures={figures} />
-      <RunCharts figures={figures} empty={empty} />
+      <RunCharts figures={figures} marks={marks} empty={empty} />
       <LastFailures projectId={projectId} failures={figures?.lastFailures} isOfApp={appName !== undefined} />
     </>
   );

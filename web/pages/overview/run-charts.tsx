@@ -4,14 +4,16 @@ import type { Figures } from "../../api/figures.ts";
 import { Card } from "../../parts/card.tsx";
 import { Legend } from "../../parts/charts/legend.tsx";
 import { Lines } from "../../parts/charts/lines.tsx";
+import type { Mark } from "../../parts/charts/frame.tsx";
 import type { Series } from "../../parts/charts/series.ts";
 import { StackedBars } from "../../parts/charts/stacked-bars.tsx";
 import { count, span } from "../../parts/format.ts";
 import { Skeleton } from "../../parts/skeleton.tsx";
 
 /** What failed stands at the foot, where steps can be compared. */
-const STATES: readonly Series<RunState>[] = [
+const STATES: readonly Series<RunState | "callerErrors">[] = [
   { name: "failure", title: "failure", colour: "var(--chart-2)" },
+  { name: "callerErrors", title: "caller’s error", colour: "var(--chart-6)" },
   { name: "cancelled", title: "cancelled", colour: "var(--chart-3)" },
   { name: "success", title: "success", colour: "var(--chart-1)" },
   { name: "running", title: "running", colour: "var(--chart-4)" },
@@ -26,12 +28,16 @@ const MINUTE_MS = 60_000;
 
 /** Runs by state and their response times, step by step. */
 export function RunCharts({
-  figures,
+  figures: counted,
+  marks,
   empty,
 }: {
   readonly figures: Figures | undefined;
+  /** What happened in between, such as deploys. */
+  readonly marks: readonly Mark[];
   readonly empty: ReactNode;
 }) {
+  const figures = counted && { ...counted, steps: counted.steps.map(apart), total: apart(counted.total) };
   const axis = figures && {
     fromMs: Date.parse(figures.from),
     stepMs: figures.stepMs,
@@ -47,6 +53,7 @@ export function RunCharts({
             axis={axis}
             series={STATES}
             values={figures.steps}
+            marks={marks}
             empty={empty}
           />
         ) : (
@@ -61,6 +68,7 @@ export function RunCharts({
             axis={axis}
             series={PERCENTILES}
             values={figures.steps}
+            marks={marks}
             format={span}
             empty="No run has ended in this time."
           />
@@ -70,6 +78,11 @@ export function RunCharts({
       </Card>
     </div>
   );
+}
+
+/** Failures without those that callers caused, which are a series of their own. */
+function apart<Runs extends { readonly failure: number; readonly callerErrors: number }>(runs: Runs): Runs {
+  return { ...runs, failure: runs.failure - runs.callerErrors };
 }
 
 function stepName(stepMs: number): string {

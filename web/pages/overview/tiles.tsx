@@ -1,10 +1,9 @@
 import type { ReactNode } from "react";
 import type { Figures } from "../../api/figures.ts";
 import { classes } from "../../parts/classes.ts";
-import { count, span } from "../../parts/format.ts";
+import { count, share, span } from "../../parts/format.ts";
 import { Skeleton } from "../../parts/skeleton.tsx";
 
-const SHARE = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 2 });
 /** Async runs that wait longer than this are worth a look. */
 const LONG_QUEUE_MS = 60_000;
 
@@ -23,6 +22,7 @@ export function Tiles({ figures }: { readonly figures: Figures | undefined }) {
 function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
   const { replicas } = now;
   const unfinished = now.running + now.waiting;
+  const failures = total.failure - total.callerErrors;
   return (
     <>
       <Tile
@@ -35,10 +35,11 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
       <Tile
         area={NARROW}
         title="Error rate"
-        isBad={total.failure > 0}
-        note={total.failure === 1 ? "1 failure" : `${count(total.failure)} failures`}
+        isBad={failures > 0}
+        note={failureNote(failures, total.callerErrors)}
+        hint="The share of runs that failed. What callers did wrong, such as arguments that do not fit, does not count."
       >
-        {total.errorRate === null ? "–" : SHARE.format(total.errorRate)}
+        {share(total.errorRate)}
       </Tile>
       <Tile area={WIDE} title="Response time" note="of runs that ended">
         <span className="flex flex-wrap items-baseline gap-x-5 max-sm:gap-x-3 max-sm:text-[1.25rem]">
@@ -58,7 +59,7 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
         area={MIDDLE}
         title="Cold starts"
         note={total.coldRuns === 1 ? "1 run waited for one" : `${count(total.coldRuns)} runs waited for one`}
-        hint="Cold starts since the service started; runs in the chosen time range."
+        hint="Starts that calls waited for, since the service started; runs in the chosen time range."
       >
         {count(now.coldStarts)}
       </Tile>
@@ -72,6 +73,12 @@ function Filled({ figures: { total, now } }: { readonly figures: Figures }) {
       </Tile>
     </>
   );
+}
+
+function failureNote(failures: number, callerErrors: number): string {
+  const own = failures === 1 ? "1 failure" : `${count(failures)} failures`;
+  if (callerErrors === 0) return own;
+  return `${own}, ${callerErrors === 1 ? "1 caller’s error" : `${count(callerErrors)} callers’ errors`}`;
 }
 
 // Two and three in a row, then four, then all.

@@ -1,4 +1,6 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { buildsQuery, shortId } from "../../api/builds.ts";
 import { isOfServer } from "../../api/runs.ts";
 import type { Run, RunIds } from "../../api/runs.ts";
 import { StateBadge } from "../../parts/badge.tsx";
@@ -76,8 +78,23 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
         <Fact title="Queued for">{span(run.queueTimeMs)}</Fact>
         <Fact title="Ran for">{span(run.runtimeMs)}</Fact>
         <Fact title="Answered after">{span(run.responseTimeMs)}</Fact>
+        <Fact title="Version">
+          <VersionLink ids={ids} buildId={run.buildId ?? null} />
+        </Fact>
         <Fact title="Replica">
-          <span className="font-mono text-[0.9rem]">{run.containerId ?? "–"}</span>
+          {run.containerId === null ? (
+            "–"
+          ) : (
+            <Link
+              to="/projects/$projectId/apps/$appName/logs"
+              params={ids}
+              search={{ replica: run.containerId }}
+              title="The log of this replica"
+              className="font-mono text-[0.9rem] text-accent underline-offset-2 hover:underline"
+            >
+              {run.containerId}
+            </Link>
+          )}
         </Fact>
         <Fact title="Caller">{run.ip ?? "–"}</Fact>
         {run.user !== undefined && (
@@ -107,6 +124,23 @@ export function Facts({ ids, run }: { readonly ids: RunIds; readonly run: Run })
         )}
       </dl>
     </Card>
+  );
+}
+
+/** The version that ran it, with the way to its build. */
+function VersionLink({ ids, buildId }: { readonly ids: RunIds; readonly buildId: string | null }) {
+  const { data: builds } = useQuery(buildsQuery(ids.projectId, ids.appName));
+  if (buildId === null) return "–";
+  const version = builds?.find(({ id }) => id === buildId)?.version ?? null;
+  return (
+    <Link
+      to="/projects/$projectId/apps/$appName/builds/$buildId"
+      params={{ ...ids, buildId }}
+      className="text-accent underline-offset-2 hover:underline"
+    >
+      {version === null ? "" : `${version}, `}build{" "}
+      <span className="font-mono text-[0.9rem]">{shortId(buildId)}</span>
+    </Link>
   );
 }
 

@@ -48,6 +48,10 @@ export function Output({ ids, run, result, isStream, transcript, view }: Props) 
         <Skeleton className="h-24 w-full" />
       ) : run.status === "cancelled" ? (
         <p className="py-2 text-ink-soft">The run was cancelled, so there is no result.</p>
+      ) : run.error !== null && !isOfServer(run) ? (
+        <p className="py-2 text-ink-soft">
+          The run failed, so there is no result: its answer was the error above.
+        </p>
       ) : result === null ? (
         <NotKept what="The result" />
       ) : (

@@ -79,7 +79,7 @@ function RunView({ ids, run }: { readonly ids: RunIds; readonly run: Run }) {
   const transcript = useTranscript(ids, { isWanted, isLive: wasLive, onEnd });
   return (
     <>
-      <Failure run={run} traceback={logs ? tracebackOf(logs.lines) : null} />
+      <Failure run={run} traceback={logs ? tracebackOf(logs.lines, run.error?.message ?? "") : null} />
       <RunPlace run={run} />
       <RunProgress run={run} />
       <Timeline ids={ids} run={run} firstChunkMs={transcript.firstChunkMs} />

@@ -1,5 +1,8 @@
-import { isOver } from "../../api/runs.ts";
-import type { Run, WebhookAttempt } from "../../api/runs.ts";
+import type { StartPart } from "../../../src/shapes/apps.ts";
+import { UNFINISHED } from "../../../src/model/run.ts";
+import type { AttemptRecord as WebhookAttempt } from "../../../src/shapes/deliveries.ts";
+import type { RunRecord as Run } from "../../../src/shapes/runs.ts";
+import { span } from "../../parts/format.ts";
 
 export type SpanTone = "wait" | "cold" | "run" | "good" | "bad" | "mark";
 
@@ -22,12 +25,12 @@ export function runScale(
   run: Run,
   firstChunkMs: number | null,
   nowMs: number,
-  /** How long the replica's `setup()` took; null if it has none, or if that is no longer known. */
-  setupMs: number | null = null,
+  /** How the replica's start went; empty if that is no longer known. */
+  starts: readonly StartPart[] = [],
 ): Scale {
   const createdMs = Date.parse(run.createdAt);
-  const endMs = run.completedAt === null ? Math.max(nowMs, createdMs) : Date.parse(run.completedAt);
-  const startedMs = run.startedAt === null ? null : Date.parse(run.startedAt);
+  const endMs = endOf(run, createdMs, nowMs);
+  const startedMs = startOf(run, createdMs);
   const readyMs = run.containerStartedAt === null ? null : Date.parse(run.containerStartedAt);
   const spans: TimeSpan[] = [];
   const failed = failedAttempts(run);
@@ -38,10 +41,7 @@ export function runScale(
   const coldUntilMs = hasWaited ? Math.min(readyMs, startedMs ?? readyMs) : null;
   if (coldUntilMs !== null) {
     spans.push(closed("Cold start", "cold", createdMs, coldUntilMs, "Waiting until a replica was ready"));
-    if (setupMs !== null) {
-      const setupFromMs = Math.max(createdMs, coldUntilMs - setupMs);
-      spans.push(closed("setup()", "cold", setupFromMs, coldUntilMs, "The last part of the cold start"));
-    }
+    spans.push(...startSpans(starts, createdMs, coldUntilMs));
   }
   const queuedFromMs = coldUntilMs ?? createdMs;
   if (first) spans.push(closed("Queued", "wait", queuedFromMs, first.fromMs));
@@ -58,7 +58,10 @@ export function runScale(
   });
   if (startedMs !== null) {
     const tone = run.status === "failure" || run.status === "failed" ? "bad" : isOver(run) ? "good" : "run";
-    spans.push({ ...closed("Running", tone, startedMs, endMs), isOpen: !isOver(run) });
+    const ranUntilMs =
+      run.runtimeMs === null || !isOver(run) ? endMs : Math.min(endMs, startedMs + run.runtimeMs);
+    spans.push({ ...closed("Running", tone, startedMs, ranUntilMs), isOpen: !isOver(run) });
+    if (endMs - ranUntilMs >= LEAST_MS) spans.push(closed("Hand-over", "wait", ranUntilMs, endMs, HAND_OVER));
   }
   if (firstChunkMs !== null) {
     const atMs = Math.min(Math.max(firstChunkMs, startedMs ?? createdMs), endMs);
@@ -68,11 +71,51 @@ export function runScale(
   return { fromMs: createdMs, toMs: Math.max(endMs, createdMs + 1), spans };
 }
 
+/** Less is not worth a line. */
+const LEAST_MS = 0.05;
+const HAND_OVER = "The call on its way to the replica, and its answer on the way back";
+
+/** To a microsecond where the service has measured it so. */
+function endOf({ completedAt, responseTimeMs, attempt }: Run, createdMs: number, nowMs: number): number {
+  if (completedAt === null) return Math.max(nowMs, createdMs);
+  return responseTimeMs !== null && attempt === 1 ? createdMs + responseTimeMs : Date.parse(completedAt);
+}
+
+function startOf({ startedAt, queueTimeMs, attempt }: Run, createdMs: number): number | null {
+  if (startedAt === null) return null;
+  return queueTimeMs !== null && attempt === 1 ? createdMs + queueTimeMs : Date.parse(startedAt);
+}
+
+const START_TITLES: Readonly<Record<StartPart["phase"], string>> = {
+  schedule: "… machine",
+  pull: "… image",
+  import: "… import",
+  setup: "… setup()",
+};
+
+/** The parts of a cold start, of which the last one ends with it; what was over before the run came is left out. */
+function startSpans(starts: readonly StartPart[], fromMs: number, toMs: number): TimeSpan[] {
+  const spans: TimeSpan[] = [];
+  let endMs = toMs;
+  for (const { phase, ms } of starts.toReversed()) {
+    if (endMs <= fromMs) break;
+    const beginMs = Math.max(fromMs, endMs - ms);
+    spans.unshift(closed(START_TITLES[phase], "cold", beginMs, endMs));
+    endMs = beginMs;
+  }
+  return spans;
+}
+
 /** The attempts that ended before the run did. */
 function failedAttempts(run: Run): TimeSpan[] {
-  return (run.attempts ?? []).flatMap(({ number, startedAt, completedAt, error }) => {
+  let last = run.error?.message;
+  return (run.attempts ?? []).flatMap(({ number, startedAt, completedAt, runtimeMs, error }) => {
     if (number === run.attempt || startedAt === null || completedAt === null) return [];
-    return closed(`Attempt ${number}`, "bad", Date.parse(startedAt), Date.parse(completedAt), error?.message);
+    // The same error again need not be read again.
+    const message = error?.message === last ? "The same error" : error?.message;
+    last = error?.message ?? last;
+    const note = [runtimeMs !== null && `Ran for ${span(runtimeMs)}`, message].filter(Boolean).join(". ");
+    return closed(`Attempt ${number}`, "bad", Date.parse(startedAt), Date.parse(completedAt), note);
   });
 }
 
@@ -97,12 +140,16 @@ export function webhookScale(run: Run, attempts: readonly WebhookAttempt[]): Sca
     return closed(`Attempt ${number}`, isGood ? "good" : "bad", fromMs, fromMs + durationMs, note);
   });
   const endMs = run.completedAt === null ? Date.parse(run.createdAt) : Date.parse(run.completedAt);
-  const fromMs = Math.min(endMs, ...spans.map((span) => span.fromMs));
-  return { fromMs, toMs: Math.max(fromMs + 1, ...spans.map((span) => span.toMs)), spans };
+  const fromMs = Math.min(endMs, ...spans.map((each) => each.fromMs));
+  return { fromMs, toMs: Math.max(fromMs + 1, ...spans.map((each) => each.toMs)), spans };
 }
 
 function closed(title: string, tone: SpanTone, fromMs: number, toMs: number, note?: string): TimeSpan {
   return { title, tone, fromMs, toMs: Math.max(fromMs, toMs), isOpen: false, ...(note && { note }) };
+}
+
+function isOver({ status }: Run): boolean {
+  return !UNFINISHED.some((state) => state === status);
 }
 
 function capital(word: string): string {

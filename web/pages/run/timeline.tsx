@@ -42,7 +42,7 @@ export function Timeline({
   const webhook = webhookScale(run, attempts);
   return (
     <Card title="Timeline">
-      <ScaleView scale={runScale(run, firstChunkMs, nowMs, replica?.setupMs)} label="The run" />
+      <ScaleView scale={runScale(run, firstChunkMs, nowMs, replica?.startPhases ?? [])} label="The run" />
       {webhook && (
         <>
           <h3 className="mt-4 mb-2 font-medium">Webhook</h3>

@@ -1,17 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
 import { appsQuery, nameOf } from "../../api/apps.ts";
 import { RUN_STATES } from "../../../src/model/run.ts";
 import { RANGES } from "../../api/figures.ts";
 import type { RangeName } from "../../api/figures.ts";
-import { RUN_MODES, isSpan, readRunSearch } from "../../api/run-search.ts";
+import { RUN_MODES, isRunId, isSpan, readRunSearch } from "../../api/run-search.ts";
 import type { RunSearch } from "../../api/run-search.ts";
 import { Button } from "../../parts/button.tsx";
 import { Choice, Field } from "../../parts/field.tsx";
+import { TypedField } from "../../parts/typed-field.tsx";
 
 const CUSTOM = "custom";
-/** Somebody who types is not finished yet. */
-const TYPING_MS = 400;
 
 /** Makes a filter of the one there is by then: others may have been changed while somebody typed. */
 export type SearchChange = (last: RunSearch) => RunSearch;
@@ -49,7 +47,13 @@ export function RunFilters({ search, onChange, projectId }: Props & { readonly p
       {projectId !== undefined && (
         <AppChoice projectId={projectId} app={search.app ?? ""} onChange={(app) => set("app", app)} />
       )}
-      <FunctionField name={search.function ?? ""} onChange={(name) => set("function", name)} />
+      <TypedField
+        label="Function"
+        placeholder="Any"
+        width="w-36"
+        text={search.function ?? ""}
+        onChange={(name) => set("function", name)}
+      />
       <div className="w-32">
         <Choice
           label="Time"
@@ -65,6 +69,16 @@ export function RunFilters({ search, onChange, projectId }: Props & { readonly p
           <option value={CUSTOM}>From … to</option>
         </Choice>
       </div>
+      <TypedField
+        label="Run id"
+        placeholder="The whole id"
+        width="w-80 max-w-full"
+        text={search.id ?? ""}
+        isRight={isRunId}
+        problem="Not a whole id: it has 32 digits in five groups."
+        // A run has one id: whatever else narrows the list could only hide it.
+        onChange={(id) => (id === "" ? set("id", "") : onChange(() => readRunSearch({ id })))}
+      />
       {isCustom && (
         <>
           <TimeField label="From" at={from} onChange={(at) => set("from", at)} />
@@ -100,41 +114,6 @@ function AppChoice({
           <option key={name}>{name}</option>
         ))}
       </Choice>
-    </div>
-  );
-}
-
-function FunctionField({
-  name,
-  onChange,
-}: {
-  readonly name: string;
-  readonly onChange: (name: string) => void;
-}) {
-  const [text, setText] = useState(name);
-  const [given, setGiven] = useState(name);
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  // Changed by another way than this field.
-  if (given !== name) {
-    setGiven(name);
-    if (text.trim() !== name) setText(name);
-  }
-  const type = (typed: string): void => {
-    setText(typed);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => onChange(typed.trim()), TYPING_MS);
-  };
-  return (
-    <div className="w-36">
-      <Field
-        label="Function"
-        placeholder="Any"
-        spellCheck={false}
-        maxLength={200}
-        value={text}
-        onChange={({ target }) => type(target.value)}
-      />
     </div>
   );
 }

@@ -20,7 +20,13 @@ export type RunList<Item extends Listed> = {
 };
 
 export type ListEvent<Item> =
-  | { readonly kind: "newest"; readonly page: Page<Item>; readonly isAtTop: boolean }
+  | {
+      readonly kind: "newest";
+      readonly page: Page<Item>;
+      readonly isAtTop: boolean;
+      /** It holds as many as a page may: between it and what is shown there may be more. */
+      readonly isFull: boolean;
+    }
   | { readonly kind: "older"; readonly page: Page<Item> }
   | { readonly kind: "show" };
 
@@ -44,22 +50,26 @@ export function nextList<Item extends Listed>(list: RunList<Item>, event: ListEv
   switch (event.kind) {
     case "newest":
       return event.isAtTop || list.olderToken === null
-        ? withNewest(list, event.page)
+        ? withNewest(list, event.page, event.isFull)
         : holdingBack(list, event.page);
     case "older":
       return withOlder(list, event.page);
     case "show":
-      return list.newest ? withNewest(list, list.newest) : list;
+      return list.newest ? withNewest(list, list.newest, list.isMoreWaiting) : list;
     default:
       return event satisfies never;
   }
 }
 
-function withNewest<Item extends Listed>(list: RunList<Item>, page: Page<Item>): RunList<Item> {
+function withNewest<Item extends Listed>(
+  list: RunList<Item>,
+  page: Page<Item>,
+  isFull: boolean,
+): RunList<Item> {
   const last = page.items.at(-1);
   // A search may find nothing among the newest, and what it looks for further back.
   const older = last ? list.rows.filter(({ id }) => id < last.id) : list.rows;
-  const isJoined = last === undefined || list.rows.some(({ id }) => id === last.id);
+  const isJoined = last === undefined || !isFull || list.rows.some(({ id }) => id === last.id);
   const rows = [...page.items, ...older];
   if (!list.hasOlder || !isJoined || rows.length > MAX_ROWS) {
     return { ...EMPTY_LIST, rows: page.items, olderToken: page.nextToken, newest: page };

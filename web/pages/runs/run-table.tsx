@@ -1,21 +1,20 @@
-import { useQueryClient, useMutation, useQuery } from "@tanstack/react-query";
+import { useQueryClient, useQuery } from "@tanstack/react-query";
 import { useEffect, useReducer } from "react";
 import type { ReactNode } from "react";
-import { newestRunsQuery, readRuns } from "../../api/runs.ts";
+import { isOfServer, newestRunsQuery, readRuns } from "../../api/runs.ts";
 import type { Run } from "../../api/runs.ts";
 import type { RunSearch } from "../../api/run-search.ts";
 import { Button } from "../../parts/button.tsx";
 import { Card } from "../../parts/card.tsx";
 import { Empty } from "../../parts/empty.tsx";
-import { count } from "../../parts/format.ts";
+import { count, exact } from "../../parts/format.ts";
 import { Problem } from "../../parts/problem.tsx";
 import { SkeletonRows } from "../../parts/skeleton.tsx";
 import { Table } from "../../parts/table.tsx";
-import { tellError } from "../../parts/toasts.tsx";
 import { EMPTY_LIST, MAX_ROWS, nextList } from "./run-list.ts";
 import { RunRow } from "./run-row.tsx";
+import { PAGE_SIZE, useOlder } from "./use-older.ts";
 
-const PAGE_SIZE = 50;
 /** Who has scrolled further reads. */
 const TOP_PIXELS = 80;
 
@@ -50,21 +49,22 @@ export function RunTable({
   const { data: page, error, refetch } = useQuery(newest);
   const [list, change] = useReducer(nextList<Run>, EMPTY_LIST);
   useEffect(() => {
-    if (page) change({ kind: "newest", page, isAtTop: window.scrollY < TOP_PIXELS });
+    if (!page) return;
+    const isFull = page.items.length >= PAGE_SIZE;
+    change({ kind: "newest", page, isAtTop: window.scrollY < TOP_PIXELS, isFull });
   }, [page]);
-  const { mutate: loadOlder, isPending } = useMutation({
-    mutationFn: async (nextToken: string) =>
-      await readRuns(projectId, search, { pageSize: PAGE_SIZE, nextToken }),
-    onSuccess: (older) => change({ kind: "older", page: older }),
-    onError: tellError,
+  const { rows, olderToken } = list;
+  const older = useOlder(list, async (nextToken) => {
+    const page = await readRuns(projectId, search, { pageSize: PAGE_SIZE, nextToken });
+    change({ kind: "older", page });
+    return page.items.length < PAGE_SIZE ? (page.completeSince ?? null) : null;
   });
   const show = (): void => {
     change({ kind: "show" });
     window.scrollTo({ top: 0 });
     void queries.invalidateQueries({ queryKey: newest.queryKey });
   };
-  const { rows, olderToken } = list;
-  const hasBytes = rows.some(({ requestBytes }) => requestBytes !== null);
+  const hasBytes = rows.some(isOfServer);
   const columns = COLUMNS.filter(
     ({ title }) => !(isOfApp && title === "App") && (hasBytes || title !== "In / out"),
   );
@@ -84,7 +84,9 @@ export function RunTable({
         {olderToken === "" && rows.length === 0 ? (
           empty
         ) : olderToken !== null && rows.length === 0 ? (
-          <Empty title="None so far">Only the newest runs were searched; there are older ones.</Empty>
+          <Empty title={older.isSearching ? "Searching…" : "None so far"}>
+            The newest runs have none that match; older ones may.
+          </Empty>
         ) : (
           <Table columns={columns} label="Runs">
             {rows.map((run) => (
@@ -95,13 +97,20 @@ export function RunTable({
         )}
         {olderToken !== null && olderToken !== "" && (
           <footer className="flex flex-wrap items-center justify-center gap-3 border-t border-line p-3">
+            {older.searchedTo !== null && rows.length < MAX_ROWS && (
+              <p role="status" className="text-ink-soft">
+                Searched back to {exact(Date.parse(older.searchedTo))}.
+              </p>
+            )}
             {rows.length >= MAX_ROWS ? (
               <p className="text-ink-soft">
                 {count(rows.length)} runs are shown. Narrow the time to look further back.
               </p>
+            ) : older.isSearching ? (
+              <Button onClick={older.stop}>Stop</Button>
             ) : (
-              <Button isBusy={isPending} onClick={() => loadOlder(olderToken)}>
-                {rows.length === 0 ? "Look further back" : "Load older"}
+              <Button onClick={older.load}>
+                {older.searchedTo === null ? "Load older" : "Search further back"}
               </Button>
             )}
           </footer>

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { messageOf } from "../../api/answer.ts";
 import { meQuery } from "../../api/me.ts";
@@ -66,6 +66,7 @@ export function Projects({ projectId }: { readonly projectId: string }) {
 
 function ProjectForm({ onClose }: { readonly onClose: () => void }) {
   const queries = useQueryClient();
+  const navigate = useNavigate();
   const [name, setName] = useState("");
   const { mutate, isPending, error } = useMutation({
     mutationFn: () => createProject(name.trim()),
@@ -73,6 +74,7 @@ function ProjectForm({ onClose }: { readonly onClose: () => void }) {
       await queries.invalidateQueries({ queryKey: meQuery.queryKey });
       onClose();
       tell(`Created ${project.name}.`);
+      await navigate({ to: "/projects/$projectId", params: { projectId: project.id } });
     },
   });
   return (

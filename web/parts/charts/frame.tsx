@@ -17,6 +17,9 @@ type Reading = { readonly name: string; readonly colour: string; readonly text: 
 /** The time that a chart is about. */
 export type Axis = { readonly fromMs: number; readonly stepMs: number; readonly steps: number };
 
+/** Something that happened at a time, drawn as a line across the chart. */
+export type Mark = { readonly atMs: number; readonly title: string };
+
 /** Where things are drawn. */
 export type Plot = {
   /** The left edge of a step. */
@@ -29,6 +32,7 @@ type Props = {
   /** What the chart shows, in a sentence: it is read out in its place. */
   readonly label: string;
   readonly axis: Axis;
+  readonly marks?: readonly Mark[] | undefined;
   /** The greatest value. */
   readonly most: number;
   readonly isWhole: boolean;
@@ -46,6 +50,7 @@ type Props = {
  */
 export function ChartFrame(props: Props) {
   const { label, axis, most, isWhole, format, readings, children } = props;
+  const marks = (props.marks ?? []).filter(({ atMs }) => stepOf(axis, atMs) !== null);
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const [chosen, setChosen] = useState<number | null>(null);
@@ -86,6 +91,9 @@ export function ChartFrame(props: Props) {
             />
           )}
           {children(plot)}
+          {marks.map(({ atMs, title }) => (
+            <MarkLine key={atMs} x={plot.x((atMs - axis.fromMs) / axis.stepMs)} title={title} />
+          ))}
         </svg>
       )}
       <input
@@ -94,7 +102,7 @@ export function ChartFrame(props: Props) {
         min={0}
         max={axis.steps - 1}
         value={step ?? axis.steps - 1}
-        aria-valuetext={sentence(axis, step ?? axis.steps - 1, readings)}
+        aria-valuetext={sentence(axis, step ?? axis.steps - 1, readings, marks)}
         onChange={({ target }) => setChosen(Number(target.value))}
         onFocus={({ target }) => target.matches(":focus-visible") && setChosen(axis.steps - 1)}
         onBlur={() => setChosen(null)}
@@ -106,7 +114,14 @@ export function ChartFrame(props: Props) {
         </div>
       )}
       {step !== null && width > 0 && !props.isEmpty && (
-        <Readout axis={axis} step={step} x={plot.x(step + 0.5)} width={width} readings={readings(step)} />
+        <Readout
+          axis={axis}
+          step={step}
+          x={plot.x(step + 0.5)}
+          width={width}
+          readings={readings(step)}
+          notes={notesOf(axis, step, marks)}
+        />
       )}
     </div>
   );
@@ -162,12 +177,14 @@ function Readout({
   x,
   width,
   readings,
+  notes,
 }: {
   readonly axis: Axis;
   readonly step: number;
   readonly x: number;
   readonly width: number;
   readonly readings: readonly Reading[];
+  readonly notes: readonly string[];
 }) {
   const isRight = x > width / 2;
   return (
@@ -177,6 +194,11 @@ function Readout({
     >
       <p className="tabular mb-1 font-medium whitespace-nowrap">{stepTitle(axis, step)}</p>
       {readings.length === 0 && <p className="text-ink-soft">nothing</p>}
+      {notes.map((note) => (
+        <p key={note} className="whitespace-nowrap text-ink">
+          {note}
+        </p>
+      ))}
       {readings.map(({ name, colour, text }) => (
         <p key={name} className="flex items-center gap-2 whitespace-nowrap text-ink-soft">
           <span className="size-2 rounded-xs" style={{ background: colour }} />
@@ -192,8 +214,39 @@ function stepTitle({ fromMs, stepMs, steps }: Axis, step: number): string {
   return stepLabel(fromMs + step * stepMs, stepMs, steps * stepMs > DAY_MS);
 }
 
-function sentence(axis: Axis, step: number, readings: Props["readings"]): string {
-  const values = readings(step).map(({ name, text }) => `${name} ${text}`);
+function MarkLine({ x, title }: { readonly x: number; readonly title: string }) {
+  return (
+    <g>
+      <title>{title}</title>
+      <line
+        x1={x}
+        x2={x}
+        y1={TOP}
+        y2={HEIGHT - BOTTOM}
+        stroke="var(--ink-soft)"
+        strokeWidth={1}
+        strokeDasharray="3 3"
+      />
+      <path d={`M ${x - 4} ${TOP - 4} h 8 l -4 6 z`} fill="var(--ink-soft)" />
+    </g>
+  );
+}
+
+/** The step in which a time is; null outside the chart. */
+function stepOf({ fromMs, stepMs, steps }: Axis, atMs: number): number | null {
+  const step = Math.floor((atMs - fromMs) / stepMs);
+  return step >= 0 && step < steps ? step : null;
+}
+
+function notesOf(axis: Axis, step: number, marks: readonly Mark[]): string[] {
+  return marks.filter(({ atMs }) => stepOf(axis, atMs) === step).map(({ title }) => title);
+}
+
+function sentence(axis: Axis, step: number, readings: Props["readings"], marks: readonly Mark[]): string {
+  const values = [
+    ...readings(step).map(({ name, text }) => `${name} ${text}`),
+    ...notesOf(axis, step, marks),
+  ];
   return `${stepTitle(axis, step)}: ${values.join(", ") || "nothing"}`;
 }
 

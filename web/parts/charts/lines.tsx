@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { ChartFrame } from "./frame.tsx";
-import type { Axis, Plot } from "./frame.tsx";
+import type { Axis, Mark, Plot } from "./frame.tsx";
 import type { Series } from "./series.ts";
 
 type Values<Name extends string> = Readonly<Record<Name, number | null>>;
@@ -11,6 +11,7 @@ export function Lines<Name extends string>({
   axis,
   series,
   values,
+  marks,
   top = 0,
   format,
   empty,
@@ -23,6 +24,7 @@ export function Lines<Name extends string>({
   /** The scale reaches at least so far. */
   readonly top?: number;
   readonly format: (value: number) => string;
+  readonly marks?: readonly Mark[];
   readonly empty: ReactNode;
 }) {
   const most = Math.max(0, ...values.flatMap((step) => series.map(({ name }) => step[name] ?? 0)));
@@ -30,6 +32,7 @@ export function Lines<Name extends string>({
     <ChartFrame
       label={label}
       axis={axis}
+      marks={marks}
       most={Math.max(most, top)}
       isWhole={false}
       format={format}

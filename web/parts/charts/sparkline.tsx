@@ -6,15 +6,18 @@ const GAP = 1;
 export function Sparkline({
   values,
   failures = [],
+  top,
   label,
 }: {
   readonly values: readonly number[];
   /** As many as the values, each at most its value. */
   readonly failures?: readonly number[];
+  /** The value that is as tall as the picture, so that several can be compared; by default the largest. */
+  readonly top?: number;
   /** What is read out in place of the picture. */
   readonly label: string;
 }) {
-  const most = Math.max(1, ...values);
+  const most = top ?? Math.max(1, ...values);
   const step = WIDTH / Math.max(1, values.length);
   const tall = (value: number): number => (value === 0 ? 0 : Math.max(1.5, (value / most) * (HEIGHT - 1)));
   return (

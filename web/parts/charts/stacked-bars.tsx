@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { count } from "../format.ts";
 import { ChartFrame } from "./frame.tsx";
-import type { Axis, Plot } from "./frame.tsx";
+import type { Axis, Mark, Plot } from "./frame.tsx";
 import type { Series } from "./series.ts";
 
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -16,6 +16,7 @@ export function StackedBars<Name extends string>({
   axis,
   series,
   values,
+  marks,
   empty,
 }: {
   readonly label: string;
@@ -23,6 +24,7 @@ export function StackedBars<Name extends string>({
   readonly series: readonly Series<Name>[];
   /** As many as the axis has steps. */
   readonly values: readonly Values<Name>[];
+  readonly marks?: readonly Mark[];
   readonly empty: ReactNode;
 }) {
   const sumOf = (step: Values<Name>): number => series.reduce((sum, { name }) => sum + step[name], 0);
@@ -31,6 +33,7 @@ export function StackedBars<Name extends string>({
     <ChartFrame
       label={label}
       axis={axis}
+      marks={marks}
       most={most}
       isWhole
       format={(value) => COMPACT.format(value)}

@@ -38,7 +38,14 @@ function heavySite() {
     const person = { sessionId: "s", email: "a@example.com", projectId: null, role: null, roles: new Map() };
     const id = personId ?? "";
     const fairness = { key: id, weight: 1 };
-    return { ...person, personId: id, caller: { accountId: id, user: null }, fairness, expiresAt: 1 };
+    return {
+      ...person,
+      quotas: null,
+      personId: id,
+      caller: { accountId: id, user: null },
+      fairness,
+      expiresAt: 1,
+    };
   };
   const audit = { record: () => Promise.resolve() };
   mount(app, [figures], { authenticate, audit, shares: new Shares(new HandClock()) });

@@ -54,7 +54,7 @@ verifies(
     const caller = { accountId: "a", user: null };
     const fairness = { key: "a", weight: 1 };
     mount(app, [rollback], {
-      authenticate: async () => ({ ...person, personId: "a", caller, fairness, expiresAt: 1 }),
+      authenticate: async () => ({ ...person, quotas: null, personId: "a", caller, fairness, expiresAt: 1 }),
       audit: { record: () => Promise.resolve() },
       shares: new Shares(clock),
       forwarding: forwarding as ManagementForwarding,

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { respond } from "../../../../src/runs/response.ts";
-import { genAiAttributes, hasUsage } from "../../../../src/runs/traces/gen-ai.ts";
+import { genAiAttributes, hasUsage, tokensOf } from "../../../../src/runs/traces/gen-ai.ts";
 import { verifies } from "../../../verifies.ts";
 
 const ID = "0197c3a0-7e1b-7abc-8def-0123456789ab";
@@ -86,5 +86,24 @@ verifies(
     const contentType = "text/event-stream";
     const served = respond(ID, { kind: "responded", status: 200, contentType, body: asText, runMs: 1 }, true);
     expect(genAiAttributes(served, null)).toEqual(said);
+  },
+);
+
+verifies(
+  "usage.tokens",
+  "the tokens of an answer are counted, of a plain call and of a stream, within reason",
+  () => {
+    const tokens = (result: unknown, isBare = true, chunk: Buffer | null = null) => {
+      const json = Buffer.from(JSON.stringify(result));
+      return tokensOf(respond(ID, { kind: "returned", json, status: 200, runMs: 1 }, isBare), chunk);
+    };
+    expect(tokens(COMPLETION)).toEqual({ input: 12, output: 34 });
+    expect(tokens(COMPLETION, false)).toEqual({ input: 12, output: 34 });
+    expect(tokens({ ...COMPLETION, usage: { input_tokens: 7 } })).toEqual({ input: 7, output: null });
+    expect(tokens({ text: "no usage", filler: "x".repeat(200) })).toBeNull();
+    const chunk = Buffer.from(JSON.stringify({ choices: [], usage: { completion_tokens: 5 } }));
+    expect(tokens({}, true, chunk)).toEqual({ input: null, output: 5 });
+    const absurd = { prompt_tokens: 1e15, completion_tokens: -1 };
+    expect(tokens({ ...COMPLETION, usage: absurd })).toEqual({ input: null, output: null });
   },
 );

@@ -30,6 +30,7 @@ const HASHES: Readonly<Record<string, string>> = {
   "0010-batches.ts": "ff1d4fe2026dc5c8",
   "0011-traces.ts": "f814360072c4a15d",
   "0012-openai-batches.ts": "af9c3d4714eb4245",
+  "0013-usage.ts": "d19c84a5f1100bc8",
 };
 
 /** The same of the statements that the declared tables become. They are those of the file before it was a declaration. */

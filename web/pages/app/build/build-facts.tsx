@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { ReactNode } from "react";
 import { buildsQuery, cancelBuild, isUnderWay, shortId } from "../../../api/builds.ts";
 import type { Build } from "../../../api/builds.ts";
+import { useNames } from "../../../api/names.ts";
 import { Badge, StateBadge } from "../../../parts/badge.tsx";
 import { Button } from "../../../parts/button.tsx";
 import { Card } from "../../../parts/card.tsx";
@@ -12,7 +13,7 @@ import { Confirm } from "../../../parts/dialog.tsx";
 import { span } from "../../../parts/format.ts";
 import { Time } from "../../../parts/time.tsx";
 import { tell, tellError } from "../../../parts/toasts.tsx";
-import { ServeAgain } from "../builds/serve-again.tsx";
+import { RollBack } from "../builds/roll-back.tsx";
 
 /** A longer one is cut; the log has the whole. */
 const MAX_MESSAGE_CHARS = 2_000;
@@ -22,6 +23,8 @@ type Props = { readonly projectId: string; readonly appName: string; readonly bu
 /** What is known of a build, and what can be done about it. */
 export function BuildFacts({ projectId, appName, build }: Props) {
   const { id, status, createdAt, updatedAt, message, version, isServing } = build;
+  const names = useNames(projectId);
+  const author = build.deployedBy && (names.get(build.deployedBy) ?? build.deployedBy);
   const [deed, setDeed] = useState<"cancel" | "serve" | null>(null);
   const close = (): void => setDeed(null);
   return (
@@ -37,19 +40,24 @@ export function BuildFacts({ projectId, appName, build }: Props) {
           )}
           {version !== null && !isServing && (
             <Button size="small" onClick={() => setDeed("serve")}>
-              Serve this version again
+              Roll back to this version
             </Button>
           )}
         </>
       }
     >
-      <dl className="grid grid-cols-2 gap-x-8 gap-y-3 md:grid-cols-4">
+      <dl className="grid grid-cols-2 gap-x-8 gap-y-3 md:grid-cols-5">
         <Fact title="Status">
           <StateBadge state={status} />
         </Fact>
         <Fact title="Version">
           {version ?? "–"}
           {isServing && <Badge tone="good">live</Badge>}
+        </Fact>
+        <Fact title="Deployed by">
+          <span className="min-w-0 truncate" title={build.deployedBy ?? undefined}>
+            {author ?? "–"}
+          </span>
         </Fact>
         <Fact title="Started">
           <Time at={createdAt} />
@@ -77,7 +85,7 @@ export function BuildFacts({ projectId, appName, build }: Props) {
         isOpen={deed === "cancel"}
         onClose={close}
       />
-      <ServeAgain
+      <RollBack
         projectId={projectId}
         appName={appName}
         target={deed === "serve" ? build : null}

@@ -115,10 +115,10 @@ export class LogView {
   }
 
   async #begin(signal: AbortSignal): Promise<void> {
-    const { runId, search, stream } = this.#filter;
+    const { runId, search, stream, replica } = this.#filter;
     this.#olderToken = null;
     // A search's newest hit may be old: its tail still begins at the end of the log.
-    const isNarrow = Boolean(search) || stream !== undefined;
+    const isNarrow = Boolean(search || replica) || stream !== undefined;
     const end = isNarrow
       ? (await readLog(this.#where, { pageSize: 1, ...(runId && { runId }) }, signal)).lines.at(-1)
       : null;
@@ -172,8 +172,9 @@ export class LogView {
   }
 
   /** As the service searches: any part of a line, in upper or lower case. */
-  #isWanted({ text, stream }: LogLine): boolean {
-    const { search, stream: only } = this.#filter;
+  #isWanted({ text, stream, replica }: LogLine): boolean {
+    const { search, stream: only, replica: ofReplica } = this.#filter;
+    if (ofReplica !== undefined && ofReplica !== replica) return false;
     if (only !== undefined && only !== stream) return false;
     return !search || text.toLowerCase().includes(search.toLowerCase());
   }

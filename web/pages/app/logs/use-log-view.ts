@@ -7,12 +7,17 @@ import type { LogState } from "./log-view.ts";
 export function useLogView(
   projectId: string,
   appName: string,
-  { search, stream, runId }: LogFilter,
+  { search, stream, runId, replica }: LogFilter,
 ): { readonly view: LogView; readonly state: LogState } {
   const view = useMemo(() => {
-    const filter = { ...(search && { search }), ...(stream && { stream }), ...(runId && { runId }) };
+    const filter = {
+      ...(search && { search }),
+      ...(stream && { stream }),
+      ...(runId && { runId }),
+      ...(replica && { replica }),
+    };
     return new LogView({ projectId, appName }, filter);
-  }, [projectId, appName, search, stream, runId]);
+  }, [projectId, appName, search, stream, runId, replica]);
   useEffect(() => {
     const look = (): void => {
       if (document.hidden) view.close();

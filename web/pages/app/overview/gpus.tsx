@@ -4,9 +4,11 @@ import { appSteps, gpusOf, OWN } from "../../../api/gpu-history.ts";
 import type { AppGpu, AppGpus } from "../../../api/gpu-history.ts";
 import { appGpusQuery, replicasQuery } from "../../../api/replicas.ts";
 import { Card } from "../../../parts/card.tsx";
+import type { Mark } from "../../../parts/charts/frame.tsx";
 import { Legend } from "../../../parts/charts/legend.tsx";
 import { Lines } from "../../../parts/charts/lines.tsx";
 import { bytes, count } from "../../../parts/format.ts";
+import { useDeployMarks } from "../deploy-marks.ts";
 
 const COLOURS = ["--chart-1", "--chart-4", "--chart-5", "--chart-2", "--chart-3"].map(
   (name) => `var(${name})`,
@@ -20,6 +22,7 @@ export function Gpus({ projectId, appName }: { readonly projectId: string; reado
   const { data: app } = useQuery(appQuery(projectId, appName));
   const enabled = Number(app?.gpuCount ?? 0) > 0;
   const { data: hour } = useQuery({ ...appGpusQuery(projectId, appName), enabled });
+  const marks = useDeployMarks(projectId, appName);
   const gpus = gpusOf(replicas);
   const had = hour?.gpus ?? [];
   // Those that they have now come first.
@@ -37,12 +40,20 @@ export function Gpus({ projectId, appName }: { readonly projectId: string; reado
         {hidden > 0 && <li className="text-ink-faint">and {count(hidden)} more</li>}
         {gpus.length === 0 && <li className="text-ink-faint">Its replicas have none now.</li>}
       </ul>
-      {hour && had.length > 0 && <Chart hour={hour} colours={colours} />}
+      {hour && had.length > 0 && <Chart hour={hour} colours={colours} marks={marks} />}
     </Card>
   );
 }
 
-function Chart({ hour, colours }: { readonly hour: AppGpus; readonly colours: ReadonlyMap<string, string> }) {
+function Chart({
+  hour,
+  colours,
+  marks,
+}: {
+  readonly hour: AppGpus;
+  readonly colours: ReadonlyMap<string, string>;
+  readonly marks: readonly Mark[];
+}) {
   const drawn = hour.gpus.filter(({ uuid }) => colours.has(uuid));
   const { axis, values } = appSteps(hour, [...colours.keys()]);
   const series = drawn.map((gpu) => ({
@@ -59,6 +70,7 @@ function Chart({ hour, colours }: { readonly hour: AppGpus; readonly colours: Re
         axis={axis}
         series={[...series, OWN_SERIES]}
         values={values}
+        marks={marks}
         top={Math.max(0, ...drawn.map(({ totalBytes }) => totalBytes ?? 0))}
         format={bytes}
         empty={isUnknown ? "The driver does not say how much is in use." : "Nothing is in use."}

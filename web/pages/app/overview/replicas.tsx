@@ -41,7 +41,17 @@ export function Replicas({ projectId, appName }: Props) {
         <Table columns={COLUMNS} label="Replicas">
           {replicas?.slice(0, MAX_SHOWN).map((replica) => (
             <Row key={replica.containerId}>
-              <Cell className="max-w-80 truncate font-mono text-[0.9rem]">{replica.containerId}</Cell>
+              <Cell className="max-w-80 truncate font-mono text-[0.9rem]">
+                <Link
+                  to="/projects/$projectId/apps/$appName/logs"
+                  params={{ projectId, appName }}
+                  search={{ replica: replica.containerId }}
+                  title={`The log of ${replica.containerId}`}
+                  className="underline-offset-2 hover:text-accent hover:underline"
+                >
+                  {replica.containerId}
+                </Link>
+              </Cell>
               <Cell>
                 <ReplicaState replica={replica} />
               </Cell>

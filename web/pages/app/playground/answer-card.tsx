@@ -13,6 +13,7 @@ import { span } from "../../../parts/format.ts";
 import { MessageView, ViewPicker } from "../../../parts/messages.tsx";
 import { prettyText } from "../../../parts/payload-text.ts";
 import { Problem } from "../../../parts/problem.tsx";
+import { AsyncResult } from "./async-result.tsx";
 
 type Props = {
   readonly projectId: string;
@@ -94,7 +95,9 @@ function RunState({ ids }: { readonly ids: RunIds }) {
   return run ? <StateBadge state={run.status} /> : null;
 }
 
-function Body({ answer, messages, view }: Props & { readonly answer: CallAnswer }) {
+function Body({ projectId, appName, answer, messages, view }: Props & { readonly answer: CallAnswer }) {
+  const { status, runId } = answer;
+  if (status === 202 && runId !== null) return <AsyncResult ids={{ projectId, appName, runId }} />;
   if (answer.isStream) {
     const empty = answer.totalMs === null ? "Nothing yet." : "It yielded nothing.";
     return <MessageView messages={messages} view={view} label="Answer" empty={empty} />;

@@ -26,7 +26,8 @@ type Props = {
 const MODE_TITLES: Record<CallMode, string> = { sync: "Sync", async: "Async", stream: "Stream" };
 const MODE_HINTS: Record<CallMode, string> = {
   sync: "Waits for the result.",
-  async: "Returns the run's id at once; the function runs in the background.",
+  async:
+    "Answered at once with the run's id; the function runs in the background, and its result is shown when it ends.",
   stream: "Shows each message as the function yields it.",
 };
 

@@ -6,7 +6,7 @@ import { Confirm } from "../../../parts/dialog.tsx";
 import { tell, tellError } from "../../../parts/toasts.tsx";
 
 /** Asks first, then has an earlier version serve. */
-export function ServeAgain({
+export function RollBack({
   projectId,
   appName,
   target,
@@ -33,11 +33,11 @@ export function ServeAgain({
   });
   return (
     <Confirm
-      title={`Serve version ${target?.version ?? ""} again?`}
+      title={`Roll back to version ${target?.version ?? ""}?`}
       isOpen={target !== null}
       onClose={onClose}
       onConfirm={() => target && mutate(target)}
-      action={`Serve version ${target?.version ?? ""}`}
+      action={`Roll back to ${target?.version ?? ""}`}
       isBusy={isPending}
     >
       The version is started first, and gets calls once it is ready, so that no call fails. Runs in progress
