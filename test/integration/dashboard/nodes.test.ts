@@ -1,4 +1,5 @@
 import { expect, onTestFinished } from "vitest";
+import { systemClock } from "../../../src/kit/clock.ts";
 import { asOwner } from "../../support/as-owner.ts";
 import { addressOf, inDialog, openPage, placeLink, sharedDashboard } from "../../support/dashboard-site.ts";
 import { sampleNode } from "../../support/sample-node.ts";
@@ -10,8 +11,8 @@ verifies("nodes.dashboard", "the operator sees every node, and what becomes of i
   const { store } = service().service;
   const other = await sampleNode(store, { name: "<b>other</b>", runs: 1234 });
   // Its lease is for a minute, and a browser may take longer on a busy machine.
-  const renewal = setInterval(() => void store.nodes.renew(other), 10_000);
-  onTestFinished(() => clearInterval(renewal));
+  const renewal = systemClock.every(10_000, () => void store.nodes.renew(other));
+  onTestFinished(() => renewal.cancel());
   const { page, complaints } = await open("/runs");
   await placeLink(page, "Nodes").click();
   const row = page.getByRole("row", { name: "<b>other</b>" });
