@@ -37,7 +37,14 @@ verifies(
   () => {
     const sidebar = sidebarOf("index.html");
     const groups = ["Your first app", "Packages and Python", "Models, weights, GPUs", "Calling it"];
-    groups.push("Queues, schedules, batches", "Install", "Operate", "Moving here", "Reference", "For contributors");
+    groups.push(
+      "Queues, schedules, batches",
+      "Install",
+      "Operate",
+      "Moving here",
+      "Reference",
+      "For contributors",
+    );
     expect(sidebar.filter((line) => line.startsWith("# "))).toEqual(groups.map((group) => `# ${group}`));
     // A group of one page is that page.
     expect(sidebar.slice(0, 3)).toEqual(["Start", "Concepts", "# Your first app"]);

@@ -40,6 +40,7 @@ const QUESTIONS = {
   "How do I run it on a Mac with Docker?": "install.html#with-docker",
   "How do I deploy from GitHub Actions?": "ci.html#github-actions",
   "How do I make a backup?": "operations.html#backup",
+  "How do I move from Modal?": "modal.html#a-program-on-modal",
   "How are apps isolated from each other?": "security.html",
   "What does the error queue_full mean?": "errors.html",
   "How do I limit the memory of an app?": "operations.html#limits-of-apps",
