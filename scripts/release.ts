@@ -51,12 +51,13 @@ export function makeRelease(folder: string, named = "HEAD"): Release {
     mkdirSync(folder, { recursive: true });
     const { version } = readJson<{ version: string }>(path.join(stage, "package.json"));
     const made = { stage, folder, version, seconds };
+    // Before the lockfile is cut down: npm compares it with package.json.
+    writeBom(made);
     pinDependencies(stage);
     const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds) };
     execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: stage, env });
     execFileSync(process.execPath, [path.join(stage, "scripts", "build-python.ts"), folder]);
     packChart(made);
-    writeBom(made);
     const files = readdirSync(folder).toSorted();
     writeFileSync(path.join(folder, SUMS), files.map((file) => sumOf(folder, file)).join(""));
     return { folder, commit, files: [...files, SUMS] };
