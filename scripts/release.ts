@@ -39,10 +39,13 @@ export type Release = { readonly folder: string; readonly commit: string; readon
 export function makeRelease(folder: string, named = "HEAD"): Release {
   const commit = git("rev-parse", "--verify", `${named}^{commit}`);
   const seconds = Number(process.env["SOURCE_DATE_EPOCH"] || git("log", "-1", "--format=%ct", commit));
-  const stage = mkdtempSync(path.join(tmpdir(), "millrace-release-"));
+  const scratch = mkdtempSync(path.join(tmpdir(), "millrace-release-"));
+  // npm writes the folder's name into the bill.
+  const stage = path.join(scratch, "millrace");
   // Whatever the caller's own is, files have the same modes in the archives.
   const umask = process.umask(0o022);
   try {
+    mkdirSync(stage);
     const archive = execFileSync("git", ["archive", commit], { cwd: REPOSITORY, maxBuffer: 2 ** 30 });
     execFileSync("tar", ["-x", "-C", stage], { input: archive });
     checkPackages(stage);
@@ -63,7 +66,7 @@ export function makeRelease(folder: string, named = "HEAD"): Release {
     return { folder, commit, files: [...files, SUMS] };
   } finally {
     process.umask(umask);
-    rmSync(stage, { recursive: true, force: true });
+    rmSync(scratch, { recursive: true, force: true });
   }
 }
 

@@ -39,7 +39,11 @@ export function renderChart(values: object, { name = "millrace", namespace = "mi
 
 /** The same as plain manifests, in a namespace that is made with them. */
 export function plainManifests(): string {
-  const objects = renderChart(EXAMPLES).replaceAll(/^# Source: .*\n/gm, "");
+  // Without what is true only of objects that Helm made.
+  const objects = renderChart(EXAMPLES).replaceAll(
+    /^(?:# Source: | *helm\.sh\/chart: |.*managed-by: Helm$).*\n/gm,
+    "",
+  );
   return `# The services of Millrace without Helm. Replace what names example: docs/helm.md says how.
 # Made by scripts/render-manifests.ts from packaging/helm/millrace; do not edit.
 # chart: ${chartDigest()}

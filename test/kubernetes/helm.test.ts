@@ -67,9 +67,12 @@ describe.skipIf(!TEST_CLUSTER)("the chart on a cluster", () => {
     const plain = readFileSync(MANIFESTS, "utf8").replaceAll("namespace: millrace", `namespace: ${name}`);
     const told = [await dryRun(plain)];
     if (withHelm) {
-      // This cluster knows no PodMonitor.
       const images = { ...FULL_VALUES.images, namespace: (await TestNamespace.make()).name };
-      const values = { ...FULL_VALUES, images, podMonitor: { enabled: false } };
+      const apps = { namespace: (await TestNamespace.make()).name };
+      // This cluster has none of these kinds.
+      const off = { enabled: false };
+      const without = { podMonitor: off, serviceMonitor: off, prometheusRule: off, gateway: off };
+      const values = { ...FULL_VALUES, ...without, images, apps, fullnameOverride: "millrace" };
       for (const each of [LEAST_VALUES, values])
         told.push(await dryRun(renderChart(each, { namespace: name })));
     }
@@ -144,7 +147,7 @@ describe.skipIf(!TEST_CLUSTER?.folder || !withHelm)("docs/helm.md", () => {
         return (await services.names()).every((name) => !before.includes(name));
       });
 
-      write({ replicas: 1 });
+      write({ replicaCount: 1 });
       await attempt(upgrade);
       await goesOnElsewhere(services, attempt);
 

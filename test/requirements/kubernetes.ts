@@ -72,6 +72,8 @@ export const KUBERNETES = {
       "Each value of the chart has a default, a schema and a row in docs/helm.md; others are refused.",
     "helm.renders":
       "Helm makes of the chart what a cluster takes, with any of its values; services.yaml is what it makes by default.",
+    "helm.apart":
+      "Apps can have a namespace of their own, and then the services of the chart have no rights in any other.",
     "helm.update": "Services in a cluster are replaced one by one, and no call fails.",
     "kubernetes.image":
       "The worker image is made by a Dockerfile, or without Docker by a script, with the same content.",

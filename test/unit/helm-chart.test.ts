@@ -27,8 +27,29 @@ function shownAs(value: unknown): string {
   const entries = Object.entries(value ?? {});
   return entries.length === 0
     ? "none"
-    : `\`${entries.map(([name, each]) => `${name}: ${each}`).join(", ")}\``;
+    : `\`${entries.map(([name, each]) => `${name}: ${within(each)}`).join(", ")}\``;
 }
+
+function within(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.join(", ")}]`;
+  if (typeof value !== "object") return String(value);
+  return `{${Object.entries(value ?? {})
+    .map(([name, each]) => `${name}: ${within(each)}`)
+    .join(", ")}}`;
+}
+
+verifies("helm.values", "values.yaml says in a comment what each value means", () => {
+  const lines = chartFile("values.yaml").split("\n");
+  const path: string[] = [];
+  const said = lines.flatMap((line, index) => {
+    const [, indent = "", name] = /^( *)(\w+):/.exec(line) ?? [];
+    if (name === undefined) return [];
+    path.splice(indent.length / 2, path.length, name);
+    return lines[index - 1]?.startsWith(`${indent}# `) ? [path.join(".")] : [];
+  });
+  // Of resources, each part is one; their own parts need no words.
+  expect([...values.keys()].filter((name) => !said.includes(name))).toEqual([]);
+});
 
 verifies(
   "helm.values",
@@ -76,7 +97,7 @@ verifies("helm.values", "chart and service are of one release, and have the same
   expect([version, appVersion]).toEqual([own.version, own.version]);
   expect(text("docs/helm.md")).toContain(`docker build -t REGISTRY/millrace:${own.version} .`);
   expect(text("Dockerfile")).toContain("--uid 10001 ");
-  expect(chartFile("templates/deployment.yaml")).toContain("runAsUser: 10001\n");
+  expect(values.get("podSecurityContext")).toMatchObject({ runAsUser: 10_001, runAsGroup: 10_001 });
 });
 
 verifies("kubernetes.role", "the chart's role has the permissions that are used, and no other", () => {
