@@ -79,17 +79,22 @@ type Made = {
 
 /** Throws if what is installed here, with which the release is built, is not what the commit's lockfile says. */
 function checkPackages(stage: string): void {
-  const { packages } = readLock(stage);
-  const installed = readJson<Lock>(path.join(REPOSITORY, "node_modules", ".package-lock.json")).packages;
-  const isOther = ([name, { version, optional }]: [string, Locked]): boolean =>
-    name !== "" && installed[name]?.version !== version && !(optional && !installed[name]);
-  const others = Object.entries(packages)
-    .filter(isOther)
-    .map(([name]) => name.replace(/^.*node_modules\//, ""));
+  const installed = readJson<Lock>(path.join(REPOSITORY, "node_modules", ".package-lock.json"));
+  const others = packagesThatDiffer(readLock(stage), installed);
   if (others.length > 0)
     throw new Error(
       `node_modules is not what the lockfile says (${others.slice(0, 3).join(", ")}): run npm ci`,
     );
+}
+
+/** The names of packages of a lockfile that are not installed in that version. Those for other machines need not be. */
+export function packagesThatDiffer(locked: Lock, installed: Lock): string[] {
+  return Object.entries(locked.packages)
+    .filter(([name, { version, optional }]) => {
+      const own = installed.packages[name];
+      return name !== "" && own?.version !== version && !(optional && !own);
+    })
+    .map(([name]) => name.replace(/^.*node_modules\//, ""));
 }
 
 /** An installation of the package gets the versions of the lockfile: those that were tested, and that the bill names. */

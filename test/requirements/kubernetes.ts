@@ -75,6 +75,7 @@ export const KUBERNETES = {
     "helm.apart":
       "Apps can have a namespace of their own, and then the services of the chart have no rights in any other.",
     "helm.update": "Services in a cluster are replaced one by one, and no call fails.",
+    "kubernetes.tools": "The worker image has a compiler, git and uv.",
     "kubernetes.image":
       "The worker image is made by a Dockerfile, or without Docker by a script, with the same content.",
   }),

@@ -78,6 +78,22 @@ verifies("kubernetes.image", "the Dockerfile makes the same of a Python image", 
 });
 
 verifies(
+  "kubernetes.tools",
+  "the Dockerfile installs a compiler, git and uv, and the document says so",
+  () => {
+    const read = (file: string): string => readFileSync(path.join(REPOSITORY, file), "utf8");
+    const text = read("packaging/worker/Dockerfile");
+    const [, packages = ""] = /apt-get install --yes --no-install-recommends (.*) \\$/m.exec(text) ?? [];
+    expect(packages.split(" ")).toEqual(expect.arrayContaining(["gcc", "g++", "libc6-dev", "make", "git"]));
+    expect(text).toMatch(/^ARG UV=\d+\.\d+\.\d+$/m);
+    expect(text).toContain("uv==${UV}");
+    // As root, before the files that change with each release: the layer is kept.
+    expect(text.indexOf("apt-get")).toBeLessThan(text.indexOf("COPY "));
+    expect(read("docs/kubernetes.md")).toContain("a C and C++ compiler, `make`, `git` and `uv`");
+  },
+);
+
+verifies(
   "kubernetes.image-checked",
   "a Python that lacks a module of the agent's makes no worker image",
   async () => {

@@ -61,15 +61,15 @@ MILLRACE_SEAT_SERVICE_URL: https://{{ include "millrace.fullname" . }}-seats.{{ 
 
 {{/* The first host of a port with its scheme, of the Ingress or else of the Gateway; empty if there is none. */}}
 {{- define "millrace.publicUrl" -}}
-{{- $values := (index . 0).Values }}
+{{- $top := index . 0 }}
 {{- $port := index . 1 }}
 {{- $urls := list }}
-{{- if $values.ingress.enabled }}
-{{- range $values.ingress.hosts }}
+{{- if $top.Values.ingress.enabled }}
+{{- range $top.Values.ingress.hosts }}
 {{- if and (eq .port $port) (not (hasPrefix "*" .host)) }}
 {{- $own := list .host (printf "*.%s" (splitList "." .host | rest | join ".")) }}
 {{- $scheme := "http" }}
-{{- range $values.ingress.tls }}
+{{- range $top.Values.ingress.tls }}
 {{- if or (not .hosts) (has (first $own) .hosts) (has (last $own) .hosts) }}
 {{- $scheme = "https" }}
 {{- end }}
@@ -78,10 +78,10 @@ MILLRACE_SEAT_SERVICE_URL: https://{{ include "millrace.fullname" . }}-seats.{{ 
 {{- end }}
 {{- end }}
 {{- end }}
-{{- if $values.gateway.enabled }}
-{{- range $values.gateway.hosts }}
+{{- if $top.Values.gateway.enabled }}
+{{- range $top.Values.gateway.hosts }}
 {{- if and (eq .port $port) (not (hasPrefix "*" .host)) }}
-{{- $urls = append $urls (printf "%s://%s" (ternary "https" "http" $values.gateway.https) .host) }}
+{{- $urls = append $urls (printf "%s://%s" (ternary "https" "http" $top.Values.gateway.https) .host) }}
 {{- end }}
 {{- end }}
 {{- end }}
