@@ -13,6 +13,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
+import { billOfMaterials } from "./bill-of-materials.ts";
 
 // Makes everything that a release publishes: `node scripts/release.ts [--commit COMMIT] [--out FOLDER]`.
 // It needs git, GNU tar and the packages of `npm ci`, and no network. Equal commits make equal files.
@@ -27,7 +28,6 @@ type Locked = {
   readonly optional?: true;
   devDependencies?: unknown;
 };
-type Bom = { serialNumber: string; metadata: { timestamp: string } };
 
 /** Where the files of a release are, and its commit. */
 export type Release = { readonly folder: string; readonly commit: string; readonly files: readonly string[] };
@@ -39,13 +39,10 @@ export type Release = { readonly folder: string; readonly commit: string; readon
 export function makeRelease(folder: string, named = "HEAD"): Release {
   const commit = git("rev-parse", "--verify", `${named}^{commit}`);
   const seconds = Number(process.env["SOURCE_DATE_EPOCH"] || git("log", "-1", "--format=%ct", commit));
-  const scratch = mkdtempSync(path.join(tmpdir(), "millrace-release-"));
-  // npm writes the folder's name into the bill.
-  const stage = path.join(scratch, "millrace");
+  const stage = mkdtempSync(path.join(tmpdir(), "millrace-release-"));
   // Whatever the caller's own is, files have the same modes in the archives.
   const umask = process.umask(0o022);
   try {
-    mkdirSync(stage);
     const archive = execFileSync("git", ["archive", commit], { cwd: REPOSITORY, maxBuffer: 2 ** 30 });
     execFileSync("tar", ["-x", "-C", stage], { input: archive });
     checkPackages(stage);
@@ -54,8 +51,8 @@ export function makeRelease(folder: string, named = "HEAD"): Release {
     mkdirSync(folder, { recursive: true });
     const { version } = readJson<{ version: string }>(path.join(stage, "package.json"));
     const made = { stage, folder, version, seconds };
-    // Before the lockfile is cut down: npm compares it with package.json.
-    writeBom(made);
+    // Of the whole lockfile: packages of the dashboard are among those for development.
+    writeFileSync(path.join(folder, `millrace-${version}.cdx.json`), billOfMaterials(stage, seconds));
     pinDependencies(stage);
     const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds) };
     execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: stage, env });
@@ -66,7 +63,7 @@ export function makeRelease(folder: string, named = "HEAD"): Release {
     return { folder, commit, files: [...files, SUMS] };
   } finally {
     process.umask(umask);
-    rmSync(scratch, { recursive: true, force: true });
+    rmSync(stage, { recursive: true, force: true });
   }
 }
 
@@ -111,20 +108,6 @@ function packChart({ stage, folder, version, seconds }: Made): void {
   const args = ["--format=ustar", ...like, `--mtime=@${seconds}`, "-C", "packaging/helm", "-c", "millrace"];
   const archive = execFileSync("tar", args, { cwd: stage, maxBuffer: 2 ** 28 });
   writeFileSync(path.join(folder, `millrace-chart-${version}.tgz`), gzipSync(archive, { level: 9 }));
-}
-
-/** What is in the package's installation, as CycloneDX. npm's own answer has the time and a random number. */
-function writeBom({ stage, folder, version, seconds }: Made): void {
-  const args = ["sbom", "--sbom-format=cyclonedx", "--sbom-type=application", "--package-lock-only"];
-  const told = execFileSync("npm", [...args, "--omit=dev"], { cwd: stage, maxBuffer: 2 ** 28 });
-  const bom = JSON.parse(told.toString()) as Bom;
-  bom.metadata.timestamp = new Date(seconds * 1000).toISOString();
-  bom.serialNumber = "";
-  const digest = createHash("sha256").update(JSON.stringify(bom)).digest("hex");
-  // A UUID of version 8: its digits are our own.
-  const [, a, b, c, d, e] = /^(.{8})(.{4}).(.{3}).(.{3})(.{12})/.exec(digest) ?? [];
-  bom.serialNumber = `urn:uuid:${a}-${b}-8${c}-8${d}-${e}`;
-  writeFileSync(path.join(folder, `millrace-${version}.cdx.json`), `${JSON.stringify(bom, null, 2)}\n`);
 }
 
 function sumOf(folder: string, file: string): string {

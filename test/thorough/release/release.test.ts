@@ -163,12 +163,15 @@ export const nothing = new Millrace({ url: 1 });
 export type Nothing = Millrace["nothing"];
 `;
 
-/** The packages of the bill, each with its version. */
+/** The packages of the bill that are to be installed, each with its version. */
 function billed(): string[] {
   const bom = JSON.parse(readFileSync(path.join(folder, "first", BOM), "utf8")) as {
-    components: { name: string; version: string }[];
+    components: { name: string; version: string; properties?: object[] }[];
   };
-  return bom.components.map(({ name, version }) => `${name}@${version}`).toSorted();
+  return bom.components
+    .filter(({ properties }) => !properties)
+    .map(({ name, version }) => `${name}@${version}`)
+    .toSorted();
 }
 
 /** The packages in a folder besides our own, each with its version. */
