@@ -63,9 +63,9 @@ export const TOOLS = {
     "packaging.pack":
       "The packed release serves apps, the dashboard and the client library without its sources.",
     "packaging.release":
-      "A release is a package, a wheel, a chart of one version, their bill of materials and checksums: the same bytes each time.",
+      "A release has package, wheel and chart of one version, a bill of materials and checksums, the same bytes each time.",
     "packaging.clean":
-      "On a machine with npm alone, an ordinary user starts the package with npx, calls an app and stops it; nothing is left.",
+      "With npm alone, an ordinary user starts the packed release with npx, calls an app and stops it, and nothing is left.",
     "packaging.client":
       "After `npm ci`, `millrace/client` can be imported inside the clone and from a project that depends on it.",
     "packaging.quiet": "`npm ci` on Node 20 warns of nothing.",
