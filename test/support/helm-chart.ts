@@ -56,7 +56,7 @@ export const FULL_VALUES = {
   replicaCount: 3,
   nameOverride: "wheel",
   fullnameOverride: "one-name",
-  commonLabels: { team: "one-team" },
+  commonLabels: { team: "one-team", one: "each-label" },
   serviceAccount: { name: "one-account", annotations: { one: "one-annotation" } },
   apps: { namespace: "one-apps" },
   shutdownGraceSeconds: 60,

@@ -29,6 +29,16 @@ metadata:
     {{- include "millrace.labels" . | nindent 4 }}
 {{- end -}}
 
+{{/* The same with more labels: takes the chart's values and the labels. */}}
+{{- define "millrace.metadataWith" -}}
+{{- $top := index . 0 -}}
+metadata:
+  name: {{ include "millrace.fullname" $top }}
+  namespace: {{ $top.Release.Namespace }}
+  labels:
+    {{- mergeOverwrite (include "millrace.labels" $top | fromYaml) (index . 1) | toYaml | nindent 4 }}
+{{- end -}}
+
 {{/* As whom the services run. */}}
 {{- define "millrace.serviceAccount" -}}
 {{ .Values.serviceAccount.name | default (ternary (include "millrace.fullname" .) "default" .Values.serviceAccount.create) }}
