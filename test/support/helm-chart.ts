@@ -71,7 +71,13 @@ export const FULL_VALUES = {
   },
   extraEnv: [{ name: "EXTRA", value: "yes" }],
   extraEnvFrom: [{ secretRef: { name: "one-secret" } }],
-  initContainers: [{ name: "one-init", image: "registry.test/init" }],
+  initContainers: [
+    {
+      name: "one-init",
+      image: "registry.test/init",
+      securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+    },
+  ],
   podSecurityContext: { fsGroupChangePolicy: "OnRootMismatch", runAsUser: null },
   securityContext: { privileged: false },
   extraVolumes: [{ name: "more", emptyDir: {} }],
