@@ -4,8 +4,10 @@ import path from "node:path";
 
 /** The packages of a lockfile by their places, such as `node_modules/one/node_modules/two`; our own is at "". */
 export type Places = Readonly<Record<string, Place>>;
+
 type Place = {
   readonly version?: string;
+  readonly optional?: boolean;
   readonly license?: string;
   /** `sha512-` and the digest in base64. */
   readonly integrity?: string;

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -13,7 +14,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
-import { billOfMaterials } from "./bill-of-materials.ts";
+import { billOfMaterials, packagesBelow, type Places } from "./bill-of-materials.ts";
 
 // Makes everything that a release publishes: `node scripts/release.ts [--commit COMMIT] [--out FOLDER]`.
 // It needs git, GNU tar and the packages of `npm ci`, and no network. Equal commits make equal files.
@@ -21,13 +22,8 @@ import { billOfMaterials } from "./bill-of-materials.ts";
 const REPOSITORY = path.join(import.meta.dirname, "..");
 const SUMS = "SHA256SUMS";
 
-type Lock = { readonly packages: Record<string, Locked> };
-type Locked = {
-  readonly version?: string;
-  readonly dev?: true;
-  readonly optional?: true;
-  devDependencies?: unknown;
-};
+type Lock = { readonly packages: Places };
+type Manifest = { readonly scripts?: unknown; readonly devDependencies?: unknown };
 
 /** Where the files of a release are, and its commit. */
 export type Release = { readonly folder: string; readonly commit: string; readonly files: readonly string[] };
@@ -51,13 +47,17 @@ export function makeRelease(folder: string, named = "HEAD"): Release {
     mkdirSync(folder, { recursive: true });
     const { version } = readJson<{ version: string }>(path.join(stage, "package.json"));
     const made = { stage, folder, version, seconds };
-    // Of the whole lockfile: packages of the dashboard are among those for development.
     writeFileSync(path.join(folder, `millrace-${version}.cdx.json`), billOfMaterials(stage, seconds));
-    pinDependencies(stage);
     const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds) };
-    execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: stage, env });
+    execFileSync("npm", ["run", "--silent", "build"], { cwd: stage, env });
     execFileSync(process.execPath, [path.join(stage, "scripts", "build-python.ts"), folder]);
     packChart(made);
+    // The last: it replaces what the others are made with.
+    bundleDependencies(stage);
+    execFileSync("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", folder], {
+      cwd: stage,
+      env,
+    });
     const files = readdirSync(folder).toSorted();
     writeFileSync(path.join(folder, SUMS), files.map((file) => sumOf(folder, file)).join(""));
     return { folder, commit, files: [...files, SUMS] };
@@ -94,12 +94,28 @@ export function packagesThatDiffer(locked: Lock, installed: Lock): string[] {
     .map(([name]) => name.replace(/^.*node_modules\//, ""));
 }
 
-/** An installation of the package gets the versions of the lockfile: those that were tested, and that the bill names. */
-function pinDependencies(stage: string): void {
-  const lock = readLock(stage);
-  for (const [name, { dev }] of Object.entries(lock.packages)) if (dev) delete lock.packages[name];
-  delete lock.packages[""]?.devDependencies;
-  writeFileSync(path.join(stage, "npm-shrinkwrap.json"), `${JSON.stringify(lock, null, 2)}\n`);
+/**
+ * Puts what the service needs into its package, in the versions of the lockfile: npm heeds no lockfile in a package that
+ * is a file, and would fetch newer versions, with which nothing was tested. Node is too large, and is fetched.
+ */
+function bundleDependencies(stage: string): void {
+  const { packages } = readLock(stage);
+  const needed = Object.keys(packages[""]?.dependencies ?? {});
+  rmSync(path.join(stage, "node_modules"));
+  for (const place of packagesBelow(packages, needed)) {
+    const from = path.join(REPOSITORY, place);
+    // What is below it has a place of its own.
+    const filter = (file: string): boolean => !path.relative(from, file).startsWith("node_modules");
+    cpSync(from, path.join(stage, place), { recursive: true, filter });
+  }
+  // Scripts, and packages for development, are for clones.
+  const {
+    scripts: _,
+    devDependencies: _dev,
+    ...manifest
+  } = readJson<Manifest>(path.join(stage, "package.json"));
+  const bundled = { ...manifest, bundleDependencies: needed };
+  writeFileSync(path.join(stage, "package.json"), `${JSON.stringify(bundled, null, 2)}\n`);
 }
 
 /** As `helm package` does, but with fixed times. npm's package has the name that Helm would give it. */
