@@ -103,6 +103,8 @@ function bundleDependencies(stage: string): void {
   const needed = Object.keys(packages[""]?.dependencies ?? {});
   rmSync(path.join(stage, "node_modules"));
   for (const place of packagesBelow(packages, needed)) {
+    // For one kind of machine: npm fetches it there.
+    if (packages[place]?.optional) continue;
     const from = path.join(REPOSITORY, place);
     // What is below it has a place of its own.
     const filter = (file: string): boolean => !path.relative(from, file).startsWith("node_modules");
@@ -121,7 +123,16 @@ function bundleDependencies(stage: string): void {
 /** As `helm package` does, but with fixed times. npm's package has the name that Helm would give it. */
 function packChart({ stage, folder, version, seconds }: Made): void {
   const like = ["--sort=name", "--numeric-owner", "--owner=0", "--group=0", "--mode=u=rwX,go=rX"];
-  const args = ["--format=ustar", ...like, `--mtime=@${seconds}`, "-C", "packaging/helm", "-c", "millrace"];
+  const args = [
+    "--format=ustar",
+    ...like,
+    `--mtime=@${seconds}`,
+    "-C",
+    "packaging/helm",
+    "-cf",
+    "-",
+    "millrace",
+  ];
   const archive = execFileSync("tar", args, { cwd: stage, maxBuffer: 2 ** 28 });
   writeFileSync(path.join(folder, `millrace-chart-${version}.tgz`), gzipSync(archive, { level: 9 }));
 }

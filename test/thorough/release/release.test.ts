@@ -78,7 +78,9 @@ verifies(
     const chart = parse(readFileSync(path.join(unpacked, "millrace/Chart.yaml"), "utf8")) as object;
     expect(chart).toMatchObject({ version: VERSION, appVersion: VERSION });
     const { stdout } = await execute("tar", ["-tzf", path.join(folder, "first", PACKAGE)]);
-    expect(stdout.split("\n").filter((name) => /__pycache__|\.whl$|dist\/release/.test(name))).toEqual([]);
+    expect(
+      stdout.split("\n").filter((name) => /__pycache__|^package\/dist\/(?:python|release)\//.test(name)),
+    ).toEqual([]);
     // Its files are not compressed.
     expect(files.get(WHEEL)?.includes(`\nName: millrace\nVersion: ${VERSION}\n`)).toBe(true);
   },
