@@ -16,7 +16,8 @@ verifies(
   async () => {
     const { store, owner } = service().service;
     const { projectId } = owner;
-    const createdAt = Date.now() - 3_600_000;
+    const now = Date.now();
+    const createdAt = now - 3_600_000;
     const { number: appNumber } = await store.apps.insertOrFind({ projectId, name: "busy", createdAt });
     const ids = new UuidSource();
     const runs = Array.from({ length: RUNS }, (_, i) =>
