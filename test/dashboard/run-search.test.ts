@@ -17,8 +17,7 @@ verifies(
   async () => {
     const { store, owner } = service().service;
     const { projectId } = owner;
-    const now = systemClock.now();
-    const createdAt = now - 3_600_000;
+    const createdAt = systemClock.now() - 3_600_000;
     const { number: appNumber } = await store.apps.insertOrFind({ projectId, name: "busy", createdAt });
     const ids = new UuidSource();
     const runs = Array.from({ length: RUNS }, (_, i) =>
