@@ -81,6 +81,7 @@ verifies(
         customRuntime: null,
       },
       warnings: [],
+      cog: null,
     });
   },
 );
