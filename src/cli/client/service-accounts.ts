@@ -5,7 +5,7 @@ import { MAX_WEIGHT } from "../../model/fairness.ts";
 import { quotaText } from "../../model/usage.ts";
 import { usage } from "../failure.ts";
 import { collect, type Definitions } from "../options.ts";
-import { type Output, paint, printableName, relative } from "../output.ts";
+import { type Columns, type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { limiting, type QuotaFlags, quotasWith } from "./quotas.ts";
@@ -119,12 +119,15 @@ async function changeAccount({ api, flags, out }: Task<ChangeFlags>, wanted: str
 }
 
 async function listAccounts({ api, out }: Task): Promise<void> {
-  out.list(await api.get(ACCOUNTS, await api.path("service-accounts")), {
+  const accounts = await api.get(ACCOUNTS, await api.path("service-accounts"));
+  const isLimited = accounts.some(({ quotas }) => quotas !== null);
+  const ofQuotas: Columns<ListedAccount> = isLimited ? { QUOTAS: ({ quotas }) => quotaText(quotas) } : {};
+  out.list(accounts, {
     ID: ({ id }) => id,
     NAME: ({ name }) => printableName(name),
     ROLE: ({ role, apps }) => (apps ? `${role}: ${apps.join(", ")}` : role),
     WEIGHT: ({ weight }) => String(weight),
-    QUOTAS: ({ quotas }) => quotaText(quotas),
+    ...ofQuotas,
     EXPIRES: ({ revokedAt, expiresAt }) => (revokedAt ? paint("red", "revoked") : relative(expiresAt)),
     "LAST USED": ({ lastUsedAt }) => relative(lastUsedAt),
   });
