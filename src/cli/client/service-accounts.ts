@@ -113,8 +113,8 @@ async function changeAccount({ api, flags, out }: Task<ChangeFlags>, wanted: str
   const body = { weight, name, description, quotas: quotasWith(flags, before) };
   const account = await api.ask(LISTED_ACCOUNT, "PATCH", await api.path(`service-accounts/${id}`), { body });
   out.show(account, () => {
-    const has = `Its weight is ${account.weight}, its quotas: ${quotaText(account.quotas)}.`;
-    return `${printableName(account.name)} is changed. ${has}\n`;
+    const has = account.quotas ? ` Its quotas: ${quotaText(account.quotas)}.` : "";
+    return `${printableName(account.name)} is changed. Its weight is ${account.weight}.${has}\n`;
   });
 }
 
