@@ -10,6 +10,7 @@ export const USAGE = {
     "usage.kills": "That holds through kills of the service.",
     "usage.nodes": "That holds with several nodes that write at the same time.",
     "usage.tokens": "Tokens are counted where an answer in OpenAI's form says them.",
+    "usage.replicas": "What replicas use is measured by app and day.",
     "usage.tags": "The tags that an app may have on one day are bounded.",
     "usage.kept": "Usage is kept for 400 days, longer than the records of runs.",
   }),

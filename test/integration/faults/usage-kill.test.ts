@@ -23,19 +23,14 @@ for (const kind of triedKinds("sqlite"))
       for (let kill = 1; kill <= KILLS; kill++) {
         await service.start();
         let called = 0;
-        const state = { isGone: false };
         const calling = (async () => {
-          for (let n = 0; !state.isGone; n++) {
-            const answer = await service.post({ n }).catch(() => null);
-            if (!answer) return;
-            called += 1;
-          }
+          // Until the service is gone.
+          for (let n = 0; await service.post({ n }).catch(() => null); n++) called += 1;
         })();
         const most = (RUNS * kill) / (KILLS + 1);
         const posting = promised.post(most, { ms: 20 });
         await until("calls were answered and accepted", () => called > 20 && promised.accepted.size >= most);
         await service.kill();
-        state.isGone = true;
         await Promise.all([calling, posting]);
         await endLeases(service.database);
       }
