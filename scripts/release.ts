@@ -45,7 +45,7 @@ export function makeRelease(folder: string, named = "HEAD"): Release {
     symlinkSync(path.join(REPOSITORY, "node_modules"), path.join(stage, "node_modules"));
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
-    const { version } = readJson<{ version: string }>(path.join(stage, "package.json"));
+    const { version } = readJson(path.join(stage, "package.json")) as { version: string };
     const made = { stage, folder, version, seconds };
     writeFileSync(path.join(folder, `millrace-${version}.cdx.json`), billOfMaterials(stage, seconds));
     const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds) };
@@ -76,7 +76,7 @@ type Made = {
 
 /** Throws if what is installed here, with which the release is built, is not what the commit's lockfile says. */
 function checkPackages(stage: string): void {
-  const installed = readJson<Lock>(path.join(REPOSITORY, "node_modules", ".package-lock.json"));
+  const installed = readJson(path.join(REPOSITORY, "node_modules", ".package-lock.json")) as Lock;
   const others = packagesThatDiffer(readLock(stage), installed);
   if (others.length > 0)
     throw new Error(
@@ -115,7 +115,7 @@ function bundleDependencies(stage: string): void {
     scripts: _,
     devDependencies: _dev,
     ...manifest
-  } = readJson<Manifest>(path.join(stage, "package.json"));
+  } = readJson(path.join(stage, "package.json")) as Manifest;
   const bundled = { ...manifest, bundleDependencies: needed };
   writeFileSync(path.join(stage, "package.json"), `${JSON.stringify(bundled, null, 2)}\n`);
 }
@@ -147,11 +147,11 @@ function git(...args: string[]): string {
 }
 
 function readLock(folder: string): Lock {
-  return readJson<Lock>(path.join(folder, "package-lock.json"));
+  return readJson(path.join(folder, "package-lock.json")) as Lock;
 }
 
-function readJson<T>(file: string): T {
-  return JSON.parse(readFileSync(file, "utf8")) as T;
+function readJson(file: string): unknown {
+  return JSON.parse(readFileSync(file, "utf8"));
 }
 
 if (import.meta.main) {

@@ -40,7 +40,7 @@ export class ReplicaMeter {
   #uses = new Map<string, Use>();
   readonly #timer: Timer;
   #looks = 0;
-  #working: Promise<void> | null = null;
+  #isWorking = false;
   #writing: Promise<void> = Promise.resolve();
   #isStopped = false;
 
@@ -48,7 +48,9 @@ export class ReplicaMeter {
     this.#parts = parts;
     this.#timer = parts.clock.every(LOOK_MS, () => {
       // One look at a time: an agent that hangs gets no more questions.
-      this.#working ??= this.#work().finally(() => (this.#working = null));
+      if (this.#isWorking) return;
+      this.#isWorking = true;
+      void this.#work().finally(() => (this.#isWorking = false));
     });
   }
 

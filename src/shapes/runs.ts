@@ -40,8 +40,6 @@ export const RUN = z.object({
   id: z.uuid(),
   projectId: z.string(),
   modelId: z.string(),
-  /** Of the version that it runs on; null for a file run. */
-  buildId: z.nullish(z.uuid()),
   functionName: z.string(),
   method: z.string(),
   async: z.boolean(),
@@ -101,6 +99,8 @@ export const RUN = z.object({
   progress: z.optional(PROGRESS),
   /** The same for a run that has made a checkpoint. */
   checkpoint: z.optional(CHECKPOINT),
+  /** Only where it is read by itself, and for none of a file: the build of the version that it runs on. */
+  buildId: z.optional(z.uuid()),
   /** Only for a run that belongs to a trace: its id. */
   traceId: z.optional(z.string()),
   /** Only for an end user's run. */
@@ -138,15 +138,15 @@ export function placeRecord({ position, expectedStartAt, phase }: QueuePlace): P
 export function runRecord(
   run: Run,
   app: { readonly projectId: string; readonly name: string },
-  details: Partial<RunDetails> = {},
+  details: Partial<RunDetails> | null = null,
 ): RunRecord {
-  const { failed = [], progress, checkpoint, schedule, place } = details;
+  const { failed = [], progress, checkpoint, schedule, place } = details ?? {};
+  const hasBuild = details !== null && (isServerRun(run) || !isFileRun(run));
   const { errorCode, errorMessage, queueMs, runMs, responseMs } = run;
   return {
     id: run.id,
     projectId: app.projectId,
     modelId: appId(app.projectId, app.name),
-    buildId: isFileRun(run) && !isServerRun(run) ? null : run.versionId,
     functionName: run.functionName,
     method: run.method,
     async: run.isAsync,
@@ -192,6 +192,7 @@ export function runRecord(
     ...(checkpoint && {
       checkpoint: { at: timestamp(checkpoint.at), sent: checkpoint.sent, attempt: checkpoint.attempt },
     }),
+    ...(hasBuild && { buildId: run.versionId }),
     ...(run.trace && { traceId: run.trace.traceId }),
     ...(run.user !== null && { accountId: run.accountId, user: run.user }),
   };

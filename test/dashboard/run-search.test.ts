@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { systemClock } from "../../src/kit/clock.ts";
 import { UuidSource } from "../../src/kit/ids.ts";
 import { packEnded } from "../../src/store/runs/ended-runs.ts";
 import { sharedDashboard, thereAre } from "../support/dashboard-site.ts";
@@ -16,7 +17,7 @@ verifies(
   async () => {
     const { store, owner } = service().service;
     const { projectId } = owner;
-    const createdAt = Date.now() - 3_600_000;
+    const createdAt = systemClock.now() - 3_600_000;
     const { number: appNumber } = await store.apps.insertOrFind({ projectId, name: "busy", createdAt });
     const ids = new UuidSource();
     const runs = Array.from({ length: RUNS }, (_, i) =>

@@ -21,6 +21,7 @@ const BOUNDS = {
   "run records": [MAX_RUNS, RECORDS],
   "payloads: inputs and results": [MAX_STORAGE, RESULTS],
   transcripts: [MAX_STORAGE, limit("maxTranscriptBytes"), RESULTS],
+  "[usage](usage.md) by day": [],
   "lines that apps print": [setting("maxLogBytes"), limit("maxLogBytes"), RECORDS],
   "builds and their logs": [],
   "versions and their bundles": [],

@@ -32,7 +32,7 @@ function shownAs(value: unknown): string {
 
 function within(value: unknown): string {
   if (Array.isArray(value)) return `[${value.join(", ")}]`;
-  if (typeof value !== "object") return String(value);
+  if (typeof value !== "object") return JSON.stringify(value).replaceAll('"', "");
   return `{${Object.entries(value ?? {})
     .map(([name, each]) => `${name}: ${within(each)}`)
     .join(", ")}}`;

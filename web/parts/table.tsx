@@ -75,10 +75,10 @@ function SortButton({
     <button
       type="button"
       onClick={onSort}
-      className={classes("rounded font-medium hover:text-ink", sorted && "text-ink")}
+      className={classes("relative rounded font-medium hover:text-ink", sorted && "text-ink")}
     >
       {title}
-      <span aria-hidden="true" className="inline-block w-3.5 text-right">
+      <span aria-hidden="true" className="absolute left-full ml-0.5">
         {sorted === "ascending" ? "↑" : sorted === "descending" ? "↓" : ""}
       </span>
     </button>

@@ -5,7 +5,7 @@ import { MAX_WEIGHT } from "../../model/queue-limits.ts";
 import { quotaText } from "../../model/usage.ts";
 import { usage } from "../failure.ts";
 import { collect, type Definitions } from "../options.ts";
-import { type Output, paint, printableName, relative } from "../output.ts";
+import { type Columns, type Output, paint, printableName, relative } from "../output.ts";
 import { confirm } from "../terminal.ts";
 import type { Api } from "./api.ts";
 import { limiting, type QuotaFlags, quotasWith } from "./quotas.ts";
@@ -113,18 +113,21 @@ async function changeAccount({ api, flags, out }: Task<ChangeFlags>, wanted: str
   const body = { weight, name, description, quotas: quotasWith(flags, before) };
   const account = await api.ask(LISTED_ACCOUNT, "PATCH", await api.path(`service-accounts/${id}`), { body });
   out.show(account, () => {
-    const has = `Its weight is ${account.weight}, its quotas: ${quotaText(account.quotas)}.`;
-    return `${printableName(account.name)} is changed. ${has}\n`;
+    const has = account.quotas ? ` Its quotas: ${quotaText(account.quotas)}.` : "";
+    return `${printableName(account.name)} is changed. Its weight is ${account.weight}.${has}\n`;
   });
 }
 
 async function listAccounts({ api, out }: Task): Promise<void> {
-  out.list(await api.get(ACCOUNTS, await api.path("service-accounts")), {
+  const accounts = await api.get(ACCOUNTS, await api.path("service-accounts"));
+  const isLimited = accounts.some(({ quotas }) => quotas !== null);
+  const ofQuotas: Columns<ListedAccount> = isLimited ? { QUOTAS: ({ quotas }) => quotaText(quotas) } : {};
+  out.list(accounts, {
     ID: ({ id }) => id,
     NAME: ({ name }) => printableName(name),
     ROLE: ({ role, apps }) => (apps ? `${role}: ${apps.join(", ")}` : role),
     WEIGHT: ({ weight }) => String(weight),
-    QUOTAS: ({ quotas }) => quotaText(quotas),
+    ...ofQuotas,
     EXPIRES: ({ revokedAt, expiresAt }) => (revokedAt ? paint("red", "revoked") : relative(expiresAt)),
     "LAST USED": ({ lastUsedAt }) => relative(lastUsedAt),
   });

@@ -197,6 +197,14 @@ export function deployOperations(parts: ManagementParts): Operation[] {
         }));
       },
     }),
+    ofBuilds("GET", BUILD_URL, {
+      id: "getBuild",
+      summary: "Get a build",
+      access: "deploy",
+      response: BUILD,
+      errors: ["app_not_found", "build_not_found"],
+      handle: async ({ params }) => buildRecord(await findBuild(params)),
+    }),
     ofBuilds("GET", `${BUILD_URL}/changes`, {
       id: "getBuildChanges",
       summary: "Get what a version changes in the configuration and the functions of the one before it",
@@ -207,14 +215,6 @@ export function deployOperations(parts: ManagementParts): Operation[] {
         const { id, appNumber } = await findBuild(params);
         return changesOf(id, await store.versions.list(appNumber));
       },
-    }),
-    ofBuilds("GET", BUILD_URL, {
-      id: "getBuild",
-      summary: "Get a build",
-      access: "deploy",
-      response: BUILD,
-      errors: ["app_not_found", "build_not_found"],
-      handle: async ({ params }) => buildRecord(await findBuild(params)),
     }),
     ofBuilds("GET", `${BUILD_URL}/logs`, {
       id: "listBuildLogs",

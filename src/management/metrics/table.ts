@@ -68,7 +68,10 @@ export const METRICS = {
   ),
   millrace_replicas: gauge([...OF_APP, "state"], "Replicas: starting, ready or draining."),
   millrace_replica_starts_total: counter(OF_APP, "Replicas started."),
-  millrace_cold_starts_total: counter(OF_APP, "Times an app went from no ready replica to one."),
+  millrace_cold_starts_total: counter(
+    OF_APP,
+    "Times an app went from no ready replica to one while calls waited for it. The check of a deploy is none.",
+  ),
   millrace_replica_deaths_total: counter(OF_APP, "Replicas that ended unexpectedly."),
   millrace_batches_total: counter(
     [...OF_FUNCTION, "reason"],

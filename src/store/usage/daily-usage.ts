@@ -66,13 +66,15 @@ export const dailyUsage = {
     const { accountId, tag } = query;
     const isTagged = tag !== null || query.groups.includes("tag");
     const total = (column: string) => sql`cast(sum(${sql.ref(column)}) as bigint)`;
+    // Postgres would give a quotient as text.
+    const milliseconds = (column: string) => sql`cast(${total(column)} / 1000.0 as double precision)`;
     const sums = [
       ...(["succeeded", "failed", "cancelled", "retried", "requestBytes", "responseBytes"] as const),
       ...(["inputTokens", "outputTokens"] as const),
     ].map((name) => sql`${total(`u.${name}`)} as ${sql.ref(name)}`);
     const { rows } = await sql<Partial<CallUsage> & Sums>`
       select ${sql.join([...groupColumns(session, query.groups), ...sums])},
-        ${total("u.runUs")} / 1000.0 as run_ms, ${total("u.gpuUs")} / 1000.0 as gpu_ms
+        ${milliseconds("u.runUs")} as run_ms, ${milliseconds("u.gpuUs")} as gpu_ms
       from apps as a cross join daily_usage as u
       where ${isMeant(session, query)} and ${isTagged ? sql`u.tag > ''` : sql`u.tag = ''`}
         ${accountId === null ? sql`` : sql`and u.account_id = ${accountId}`}
@@ -81,7 +83,7 @@ export const dailyUsage = {
     `.execute(db);
     // Without groups there is always one row, of nulls if there is nothing to add up.
     const found = rows.filter(({ succeeded }) => (succeeded as number | null) !== null);
-    return found.map((row) => ({ ...ABSENT, ...row, runMs: Number(row.runMs), gpuMs: Number(row.gpuMs) }));
+    return found.map((row) => ({ ...ABSENT, ...row }));
   }),
 
   /** The same of replicas; grouped by day and app alone. */

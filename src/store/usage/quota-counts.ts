@@ -11,8 +11,9 @@ export type QuotaCount = {
 
 type Exchange = { readonly node: string; readonly counts: readonly QuotaCount[] };
 
-/** Older counts are of nodes that have stopped, or count nothing any more. */
-const CURRENT_MS = 5_000;
+/** Calls of a node that has stopped count as long as those of others; its runs have ended. */
+const CALLS_MS = 60_000;
+const RUNNING_MS = 5_000;
 const KEPT_MS = 3600 * 1000;
 
 /** How nodes tell each other what they have counted. */
@@ -33,10 +34,11 @@ export const quotaCounts = {
         )
         .execute();
       const { rows } = await sql<QuotaCount>`
-        select subject, cast(sum(calls) as bigint) as calls, cast(sum(running) as bigint) as running
+        select subject, cast(sum(calls) as bigint) as calls,
+          cast(sum(case when counted_at > ${databaseNow} - ${RUNNING_MS} then running else 0 end) as bigint) as running
         from quota_counts
         where subject in (${sql.join(some.map(({ subject }) => subject))}) and node <> ${node}
-          and counted_at > ${databaseNow} - ${CURRENT_MS}
+          and counted_at > ${databaseNow} - ${CALLS_MS}
         group by subject
       `.execute(db);
       others.push(...rows);

@@ -23,9 +23,9 @@ for (const kind of triedKinds("sqlite"))
       for (let kill = 1; kill <= KILLS; kill++) {
         await service.start();
         let called = 0;
-        let isGone = false;
+        const state = { isGone: false };
         const calling = (async () => {
-          for (let n = 0; !isGone; n++) {
+          for (let n = 0; !state.isGone; n++) {
             const answer = await service.post({ n }).catch(() => null);
             if (!answer) return;
             called += 1;
@@ -35,7 +35,7 @@ for (const kind of triedKinds("sqlite"))
         const posting = promised.post(most, { ms: 20 });
         await until("calls were answered and accepted", () => called > 20 && promised.accepted.size >= most);
         await service.kill();
-        isGone = true;
+        state.isGone = true;
         await Promise.all([calling, posting]);
         await endLeases(service.database);
       }

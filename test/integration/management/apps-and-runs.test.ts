@@ -17,6 +17,7 @@ const service = sharedService({
     toml: "[scaling]\nmin_replicas = 0\ncooldown = 0\n[hardware]\ncpu = 0.5\nmemory = 1.5\n",
   },
   broken: { main: "raise RuntimeError('no model')\n" },
+  waits: { main: "import time\ndef run():\n    time.sleep(600)\n" },
   slow: { main: "import time\ntime.sleep(600)\ndef run():\n    return 1\n" },
 });
 let site: ManagementSite;
@@ -85,9 +86,9 @@ verifies(
     expect(await listed(stored, { app_id: modelId })).toEqual([[[stored, modelId]], ""]);
     expect(await listed(stored, { app_id: `${site.projectId}-slow` })).toEqual([[], ""]);
     expect(await listed(crypto.randomUUID())).toEqual([[], ""]);
-    const { json } = await running.call("slow", {}, { suffix: "?async=true" });
-    expect(await listed(json.run_id)).toEqual([[[json.run_id, `${site.projectId}-slow`]], ""]);
-    await running.ofRun("slow", json.run_id, "cancel", { method: "POST" });
+    const { json } = await running.call("waits", {}, { suffix: "?async=true" });
+    expect(await listed(json.run_id)).toEqual([[[json.run_id, `${site.projectId}-waits`]], ""]);
+    await running.ofRun("waits", json.run_id, "cancel", { method: "POST" });
   },
 );
 

@@ -43,12 +43,12 @@ const SHAPES: Record<string, string> = {
 };
 
 const RUN =
-  "id projectId modelId buildId functionName method async websocket status statusCode attempt createdAt startedAt " +
+  "id projectId modelId functionName method async websocket status statusCode attempt createdAt startedAt " +
   "completedAt updatedAt containerId containerStartedAt ip region webhookEndpoint webhookStatus error queueTimeMs " +
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
   "totalResponseTimeMs requestBytes responseBytes batchSize batchReason gpuTimeMs inputTokens outputTokens dueAt priority tags maxAttempts " +
   "concurrencyKey fairnessKey startBy endBy " +
-  "attempts position expectedStartAt schedule progress checkpoint traceId accountId user";
+  "attempts position expectedStartAt schedule progress checkpoint buildId traceId accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
 
 const service = sharedService({ hello: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });

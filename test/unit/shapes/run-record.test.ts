@@ -101,6 +101,13 @@ describe("a run as callers see it", () => {
     },
   );
 
+  test("says its build where it is read by itself, unless it is of a file", () => {
+    const place = null;
+    expect(runRecord(ENDED, APP, { place }).buildId).toBe(ENDED.versionId);
+    expect(runRecord({ ...ENDED, functionName: "/a.json" }, APP, { place }).buildId).toBe(ENDED.versionId);
+    expect(runRecord({ ...ENDED, functionName: "main.py::run" }, APP, { place }).buildId).toBeUndefined();
+  });
+
   verifies("run-record.states", "has one of the five states as its status", () => {
     expect(RUN_STATES).toEqual(["queued", "running", "success", "failure", "cancelled"]);
     for (const state of RUN_STATES) expect(runRecord({ ...ENDED, state }, APP).status).toBe(state);

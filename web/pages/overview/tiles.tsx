@@ -84,8 +84,8 @@ function failureNote(failures: number, callerErrors: number): string {
 // Two and three in a row, then four, then all.
 const NARROW = "col-span-6 md:col-span-3 2xl:col-span-2";
 const WIDE = "col-span-12 md:col-span-6 2xl:col-span-4";
-const MIDDLE = "col-span-6 md:col-span-4 2xl:col-span-2";
-const LAST = "col-span-12 md:col-span-4 2xl:col-span-2";
+const MIDDLE = "col-span-6 md:col-span-3 2xl:col-span-2";
+const LAST = "col-span-12 md:col-span-6 2xl:col-span-2";
 const AREAS = [NARROW, NARROW, WIDE, MIDDLE, MIDDLE, LAST];
 
 function Tile({
