@@ -96,9 +96,7 @@ describe.skipIf(!hasRegistry())("on a machine with npm alone", () => {
       mkdirSync(work);
       copyFileSync(path.join(folder, "first", PACKAGE), path.join(work, PACKAGE));
       const documented = `npx --yes ./${PACKAGE} start`;
-      expect(readFileSync(path.join(REPOSITORY, "docs/operations.md"), "utf8")).toContain(
-        `\n${documented}\n`,
-      );
+      expect(readFileSync(path.join(REPOSITORY, "docs/install.md"), "utf8")).toContain(`\n${documented}\n`);
       const { stdout: npm } = await execute("sh", ["-c", "command -v npm"]);
       const bare = ["-i", `HOME=${home}`, `PATH=${path.dirname(npm.trim())}:/usr/bin:/bin`];
       const isRoot = process.getuid?.() === 0;
