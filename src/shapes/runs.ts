@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
+import { isServerRun } from "../model/http-request.ts";
 import { BATCH_REASONS, isFileRun, RUN_STATES, WAIT_PHASES, WEBHOOK_STATES } from "../model/run.ts";
 import type { Progress, QueuePlace, Run, RunDetails, RunAttempt } from "../model/run.ts";
-import { isServerRun } from "../model/http-request.ts";
 import { appId } from "../model/names.ts";
 import type { Terms } from "../model/terms.ts";
 import { FAULT, pagesOf, TIMESTAMP, timestamp } from "./common.ts";
@@ -99,8 +99,6 @@ export const RUN = z.object({
   progress: z.optional(PROGRESS),
   /** The same for a run that has made a checkpoint. */
   checkpoint: z.optional(CHECKPOINT),
-  /** Only where it is read by itself, and for none of a file: the build of the version that it runs on. */
-  buildId: z.optional(z.uuid()),
   /** Only for a run that belongs to a trace: its id. */
   traceId: z.optional(z.string()),
   /** Only for an end user's run. */
@@ -115,7 +113,8 @@ export const RUNS = z.extend(pagesOf(RUN), {
   completeSince: z.optional(TIMESTAMP),
 });
 export type RunPage = z.infer<typeof RUNS>;
-export const ONE_RUN = z.object({ item: RUN });
+/** With the build of the version that it runs on; null for a run of a file. */
+export const ONE_RUN = z.object({ item: RUN, buildId: z.nullable(z.uuid()) });
 
 /** An async run that was accepted. */
 export const ACCEPTED_RUN = z.object({ run_id: z.uuid() });
@@ -134,14 +133,18 @@ export function placeRecord({ position, expectedStartAt, phase }: QueuePlace): P
   return { position, expectedStartAt: maybe(expectedStartAt, timestamp), phase };
 }
 
+/** The build of a run, which is its version's; null for a run of a file. */
+export function buildOf(run: Run): string | null {
+  return isFileRun(run) && !isServerRun(run) ? null : run.versionId;
+}
+
 /** A stored run as callers get it; in lists without details. */
 export function runRecord(
   run: Run,
   app: { readonly projectId: string; readonly name: string },
-  details: Partial<RunDetails> | null = null,
+  details: Partial<RunDetails> = {},
 ): RunRecord {
-  const { failed = [], progress, checkpoint, schedule, place } = details ?? {};
-  const hasBuild = details !== null && (isServerRun(run) || !isFileRun(run));
+  const { failed = [], progress, checkpoint, schedule, place } = details;
   const { errorCode, errorMessage, queueMs, runMs, responseMs } = run;
   return {
     id: run.id,
@@ -192,7 +195,6 @@ export function runRecord(
     ...(checkpoint && {
       checkpoint: { at: timestamp(checkpoint.at), sent: checkpoint.sent, attempt: checkpoint.attempt },
     }),
-    ...(hasBuild && { buildId: run.versionId }),
     ...(run.trace && { traceId: run.trace.traceId }),
     ...(run.user !== null && { accountId: run.accountId, user: run.user }),
   };

@@ -9,7 +9,8 @@ import { queryOf } from "./run-search.ts";
 import type { RunSearch } from "./run-search.ts";
 
 export type { AttemptRecord as WebhookAttempt } from "../../src/shapes/deliveries.ts";
-export type { RunRecord as Run } from "../../src/shapes/runs.ts";
+/** A run, and of one that is shown by itself its build. */
+export type Run = RunRecord & { readonly buildId?: string | null };
 
 /** What finds a run. */
 export type RunIds = { readonly projectId: string; readonly appName: string; readonly runId: string };
@@ -81,11 +82,11 @@ export function runQuery(ids: RunIds) {
 }
 
 /** A run as it is stored; while it is under way the service itself knows more. */
-async function findRun(ids: RunIds, signal: AbortSignal): Promise<RunRecord> {
+async function findRun(ids: RunIds, signal: AbortSignal): Promise<Run> {
   try {
     const path = `${appPath(ids.projectId, ids.appName)}/runs/${ids.runId}`;
-    const { item } = await ask(ONE_RUN, path, { signal });
-    return item.status === "running" ? await findLive(ids, signal) : item;
+    const { item, buildId } = await ask(ONE_RUN, path, { signal });
+    return { ...(item.status === "running" ? await findLive(ids, signal) : item), buildId };
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "run_not_found") throw error;
     return await findLive(ids, signal);

@@ -5,7 +5,7 @@ import { idTime, uuidBytes } from "../../kit/ids.ts";
 import { RUN_STATES } from "../../model/run.ts";
 import { MAX_TAG_CHARS } from "../../model/terms.ts";
 import { timestamp } from "../../shapes/common.ts";
-import { ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
+import { buildOf, ONE_RUN, runRecord, RUNS } from "../../shapes/runs.ts";
 import { isLongPage, type RunFilter } from "../../store/runs/run-pages.ts";
 import { findApp, ID_TOKEN, pageSize, TIME, tokenOf } from "../api/inputs.ts";
 import { type Operation, tagged } from "../api/operation.ts";
@@ -93,7 +93,7 @@ export function runOperations({ store, lookup }: Pick<ManagementParts, "store" |
         const app = await findApp(store, params);
         const known = await lookup.record({ appNumber: app.number, id: params.run_id.toLowerCase() });
         if (!known) throw new AppError("run_not_found");
-        return { item: runRecord(known.run, app, known.details) };
+        return { item: runRecord(known.run, app, known.details), buildId: buildOf(known.run) };
       },
     }),
   ];

@@ -166,7 +166,7 @@ describe("a page of another origin", () => {
 
   verifies(
     ["cors.exposed", "cors.no-cookies"],
-    "sees the four headers on answers and errors, and no answer allows credentials",
+    "sees the six headers on answers and errors, and no answer allows credentials",
     async () => {
       const headers = { origin };
       const answers = [
@@ -180,7 +180,9 @@ describe("a page of another origin", () => {
       for (const answer of answers) {
         expect(answer.get("access-control-allow-origin")).toBe("*");
         const exposed = answer.get("access-control-expose-headers")?.toLowerCase().split(", ");
-        expect(exposed?.toSorted()).toEqual(["location", "retry-after", "server-timing", "x-request-id"]);
+        const ofQuotas = ["ratelimit", "ratelimit-policy"];
+        const others = ["location", "retry-after", "server-timing", "x-request-id"];
+        expect(exposed?.toSorted()).toEqual([...ofQuotas, ...others].toSorted());
         expect(answer.get("access-control-allow-credentials")).toBeNull();
         expect(answer.get("set-cookie")).toBeNull();
       }

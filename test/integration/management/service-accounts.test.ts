@@ -108,6 +108,7 @@ describe.each(triedKinds("sqlite"))("service accounts on %s", (kind) => {
         expiresAt: made[2].expiresAt,
         lastUsedAt: null,
         weight: 1,
+        quotas: null,
         revokedAt: null,
       });
       expect(json[1]).toMatchObject({ revokedAt: usedAt });

@@ -30,7 +30,7 @@ const SHAPES: Record<string, string> = {
   listBuildLogs: "logs status",
   listProjectRuns: "items nextToken completeSince",
   listRuns: "items nextToken completeSince",
-  getRun: "item",
+  getRun: "item buildId",
   listContainers:
     "[] appId projectId containerId containerState pendingReason timestamp containerStartTimestamp " +
     "containerTerminationTimestamp containerRunningTimeMs setupMs startPhases gpus containerRestartCount hostIp containerIp " +
@@ -48,7 +48,7 @@ const RUN =
   "runtimeMs responseTimeMs activatorQueueTimeMs containerQueueTimeMs totalQueueTimeMs executionTimeMs " +
   "totalResponseTimeMs requestBytes responseBytes batchSize batchReason gpuTimeMs inputTokens outputTokens dueAt priority tags maxAttempts " +
   "concurrencyKey fairnessKey startBy endBy " +
-  "attempts position expectedStartAt schedule progress checkpoint buildId traceId accountId user";
+  "attempts position expectedStartAt schedule progress checkpoint traceId accountId user";
 const LOG_LINE = "appId projectId runId containerId containerName logId lineNumber logLine stream timestamp";
 
 const service = sharedService({ hello: { main: MAIN } }, { webhookAllow: "127.0.0.0/8" });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Run, RUN_STATES, WEBHOOK_STATES } from "../../../src/model/run.ts";
-import { RUN, runRecord } from "../../../src/shapes/runs.ts";
+import { RUN, buildOf, runRecord } from "../../../src/shapes/runs.ts";
 import { verifies } from "../../verifies.ts";
 
 const APP = { projectId: "p-1a2b3c4d", name: "hello" };
@@ -101,11 +101,10 @@ describe("a run as callers see it", () => {
     },
   );
 
-  test("says its build where it is read by itself, unless it is of a file", () => {
-    const place = null;
-    expect(runRecord(ENDED, APP, { place }).buildId).toBe(ENDED.versionId);
-    expect(runRecord({ ...ENDED, functionName: "/a.json" }, APP, { place }).buildId).toBe(ENDED.versionId);
-    expect(runRecord({ ...ENDED, functionName: "main.py::run" }, APP, { place }).buildId).toBeUndefined();
+  test("has the build of its version, unless it is of a file", () => {
+    expect(buildOf(ENDED)).toBe(ENDED.versionId);
+    expect(buildOf({ ...ENDED, functionName: "/a.json" })).toBe(ENDED.versionId);
+    expect(buildOf({ ...ENDED, functionName: "main.py::run" })).toBeNull();
   });
 
   verifies("run-record.states", "has one of the five states as its status", () => {
