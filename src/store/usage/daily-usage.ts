@@ -18,7 +18,7 @@ export type UsageQuery = {
   readonly limit: number;
 };
 
-type Sums = Pick<
+type CountedSums = Pick<
   Row<"dailyUsage">,
   | "succeeded"
   | "failed"
@@ -28,7 +28,8 @@ type Sums = Pick<
   | "responseBytes"
   | "inputTokens"
   | "outputTokens"
-> & { readonly runMs: number; readonly gpuMs: number };
+>;
+type Sums = CountedSums & { readonly runMs: number; readonly gpuMs: number };
 
 /** What calls used; members by which it is not grouped are null. */
 export type CallUsage = Sums & {
@@ -70,9 +71,9 @@ export const dailyUsage = {
       ...(["succeeded", "failed", "cancelled", "retried", "requestBytes", "responseBytes"] as const),
       ...(["inputTokens", "outputTokens"] as const),
     ].map((name) => sql`${total(`u.${name}`)} as ${sql.ref(name)}`);
-    const { rows } = await sql<Partial<CallUsage> & Sums>`
+    const { rows } = await sql<Partial<CallUsage> & CountedSums & { runUs: number; gpuUs: number }>`
       select ${sql.join([...groupColumns(session, query.groups), ...sums])},
-        ${total("u.runUs")} / 1000.0 as run_ms, ${total("u.gpuUs")} / 1000.0 as gpu_ms
+        ${total("u.runUs")} as run_us, ${total("u.gpuUs")} as gpu_us
       from apps as a cross join daily_usage as u
       where ${isMeant(session, query)} and ${isTagged ? sql`u.tag > ''` : sql`u.tag = ''`}
         ${accountId === null ? sql`` : sql`and u.account_id = ${accountId}`}
@@ -81,7 +82,12 @@ export const dailyUsage = {
     `.execute(db);
     // Without groups there is always one row, of nulls if there is nothing to add up.
     const found = rows.filter(({ succeeded }) => (succeeded as number | null) !== null);
-    return found.map((row) => ({ ...ABSENT, ...row, runMs: Number(row.runMs), gpuMs: Number(row.gpuMs) }));
+    return found.map(({ runUs, gpuUs, ...row }) => ({
+      ...ABSENT,
+      ...row,
+      runMs: runUs / 1000,
+      gpuMs: gpuUs / 1000,
+    }));
   }),
 
   /** The same of replicas; grouped by day and app alone. */
