@@ -18,7 +18,7 @@ export type UsageQuery = {
   readonly limit: number;
 };
 
-type Sums = Pick<
+type CountedSums = Pick<
   Row<"dailyUsage">,
   | "succeeded"
   | "failed"
@@ -28,7 +28,8 @@ type Sums = Pick<
   | "responseBytes"
   | "inputTokens"
   | "outputTokens"
-> & { readonly runMs: number; readonly gpuMs: number };
+>;
+type Sums = CountedSums & { readonly runMs: number; readonly gpuMs: number };
 
 /** What calls used; members by which it is not grouped are null. */
 export type CallUsage = Sums & {
@@ -66,15 +67,13 @@ export const dailyUsage = {
     const { accountId, tag } = query;
     const isTagged = tag !== null || query.groups.includes("tag");
     const total = (column: string) => sql`cast(sum(${sql.ref(column)}) as bigint)`;
-    // Postgres would give a quotient as text.
-    const milliseconds = (column: string) => sql`cast(${total(column)} / 1000.0 as double precision)`;
     const sums = [
       ...(["succeeded", "failed", "cancelled", "retried", "requestBytes", "responseBytes"] as const),
       ...(["inputTokens", "outputTokens"] as const),
     ].map((name) => sql`${total(`u.${name}`)} as ${sql.ref(name)}`);
-    const { rows } = await sql<Partial<CallUsage> & Sums>`
+    const { rows } = await sql<Partial<CallUsage> & CountedSums & { runUs: number; gpuUs: number }>`
       select ${sql.join([...groupColumns(session, query.groups), ...sums])},
-        ${milliseconds("u.runUs")} as run_ms, ${milliseconds("u.gpuUs")} as gpu_ms
+        ${total("u.runUs")} as run_us, ${total("u.gpuUs")} as gpu_us
       from apps as a cross join daily_usage as u
       where ${isMeant(session, query)} and ${isTagged ? sql`u.tag > ''` : sql`u.tag = ''`}
         ${accountId === null ? sql`` : sql`and u.account_id = ${accountId}`}
@@ -83,7 +82,12 @@ export const dailyUsage = {
     `.execute(db);
     // Without groups there is always one row, of nulls if there is nothing to add up.
     const found = rows.filter(({ succeeded }) => (succeeded as number | null) !== null);
-    return found.map((row) => ({ ...ABSENT, ...row }));
+    return found.map(({ runUs, gpuUs, ...row }) => ({
+      ...ABSENT,
+      ...row,
+      runMs: runUs / 1000,
+      gpuMs: gpuUs / 1000,
+    }));
   }),
 
   /** The same of replicas; grouped by day and app alone. */
