@@ -45,7 +45,14 @@ type Config = {
 
 const REPOSITORY = path.join(import.meta.dirname, "..");
 /** What the image holds of ours; the same as in packaging/worker/Dockerfile. */
-const PACKAGES = ["millrace", "millrace_agent", "millrace_client", "millrace_walls", "millrace_worker"];
+const PACKAGES = [
+  "millrace",
+  "millrace_agent",
+  "millrace_client",
+  "millrace_cog",
+  "millrace_walls",
+  "millrace_worker",
+];
 /** Those of them without which nothing starts. */
 const NEEDED = ["millrace_agent", "millrace_walls", "millrace_worker"];
 const TARGET = "opt/millrace/python";

@@ -1,4 +1,4 @@
-"""What `import cog` finds in the app of a Cog model that brings no `cog` of its own: the names a model is written with."""
+"""What `import cog` finds in the app of a Cog model that brings no `cog` of its own."""
 
 from __future__ import annotations
 

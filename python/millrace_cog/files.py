@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import http.client
 import io
 import mimetypes
 import os
@@ -98,17 +99,10 @@ def _download(url: str, folder: str) -> str:
     except urllib.error.HTTPError as error:
         error.close()
         raise Wrong("cannot be fetched: the server answered %d" % error.code) from None
-    # InvalidURL and what else of http.client is no OSError are ValueErrors or come as such.
-    except (OSError, ValueError, _http_exception()) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise Wrong("cannot be fetched: %s" % str(reason)[:200]) from None
     return path
-
-
-def _http_exception() -> type[Exception]:
-    import http.client
-
-    return http.client.HTTPException
 
 
 def _name_in(url: str) -> str:

@@ -20,8 +20,8 @@ from millrace_worker.logs import CURRENT_RUN
 from .files import Folder, Outputs
 from .inputs import Field, Wrong, fields_of
 
-#: Newer releases of Cog call the method `run`.
-_METHODS = ("run", "predict")
+#: Newer releases of Cog call the method `run`; older models may have one of that name for themselves.
+_METHODS = ("predict", "run")
 
 #: What `run` knows beside its parameters, by names that no input has.
 _NAMES = {"call": "_millrace_call", "defaults": "_millrace_defaults"}

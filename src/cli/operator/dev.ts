@@ -51,6 +51,7 @@ async function dev(given: string | undefined, flags: DevFlags, signal: AbortSign
     process.stdout.write(
       [
         `Serving ${app.name} locally, and reloading it on every save in ${given ?? "."}. Ctrl-C stops it.`,
+        ...(app.takenFor === null ? [] : [`  taken for   ${app.takenFor}`]),
         `  apps        ${apiUrl}`,
         `  management  ${baseUrl}\n\n`,
       ].join("\n"),
