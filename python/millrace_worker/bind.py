@@ -15,6 +15,11 @@ _VARARGS, _VARKEYWORDS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0
 SETUP = "setup"
 
 
+#: So many arguments that do not fit are told of, and so much of what each must be: all of it fits into one frame.
+_UNFITS = 50
+_UNFIT_CHARS = 1000
+
+
 class Unfit(Exception):
     """Raised by a function of Millrace's own that stands for an app's: its arguments do not fit. The call is answered
     like one with missing or unknown arguments.
@@ -28,10 +33,10 @@ class Unfit(Exception):
     def describe(self) -> dict[str, Any]:
         """The payload of a FAILED frame."""
         details = [
-            {"field": short_name(name), "problem": "invalid", "message": text[:NOTE_CHARS]}
-            for name, text in list(self.problems.items())[:MISFITS]
+            {"field": short_name(name), "problem": "invalid", "message": text[:_UNFIT_CHARS]}
+            for name, text in list(self.problems.items())[:_UNFITS]
         ]
-        return {"kind": "misfit", "details": details, "more": max(0, len(self.problems) - MISFITS)}
+        return {"kind": "misfit", "details": details, "more": max(0, len(self.problems) - _UNFITS)}
 
 
 class Entry:

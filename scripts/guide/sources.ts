@@ -63,7 +63,9 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
 export function readSources(): GuideSource[] {
   const listed = Object.entries(GROUPS).flatMap(([group, files]) => files.map((file) => ({ group, file })));
   const decisions = markdownIn("docs/decisions").map((file) => ({ group: "Decisions", file }));
-  const unlisted = [...markdownIn("docs"), ...markdownIn("docs/moving")].filter((file) => !listed.some((page) => page.file === file));
+  const unlisted = [...markdownIn("docs"), ...markdownIn("docs/moving")].filter(
+    (file) => !listed.some((page) => page.file === file),
+  );
   if (unlisted.length > 0) throw new Error(`not in the sidebar of the guide: ${unlisted.join(", ")}`);
   return [...listed, ...decisions].map(({ group, file }) => ({
     file,

@@ -6,9 +6,10 @@ export const MOVING = {
     "cog.folder": "A folder with a cog.yaml, and without main.py or a server of its own, is a Cog model.",
     "cog.build": "Packages, Python, GPU and concurrency of a cog.yaml configure the app; the rest is named.",
     "cog.toml": "What a millrace.toml says goes before the cog.yaml beside it.",
-    "cog.yaml": "A cog.yaml that cannot be used is refused with what is wrong and where, however hostile it is.",
+    "cog.yaml":
+      "A cog.yaml that cannot be used is refused with what is wrong and where, however hostile it is.",
     "cog.deploy": "A deploy says what it took the folder for, and what of it is not used.",
-    "cog.cli": "millrace deploy takes a Cog folder, with a dry run and detached too.",
+    "cog.cli": "millrace deploy takes a Cog folder, and says so in a dry run too.",
   }),
   ...section("docs/moving/replicate.md: The model", {
     "cog.runs": "setup runs once in each replica, and predict answers calls of run.",

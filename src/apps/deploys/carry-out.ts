@@ -358,7 +358,11 @@ export async function dryRun(request: DryRunRequest, parts: CarryOutParts): Prom
     if (noMain !== null && config.customRuntime === null) return { plan: [], warnings, problems: [noMain] };
     const input = { ...buildHost(parts), buildId, projectId, bundleDir, config, say, signal, checksSyntax };
     const { plan, problems } = await inspectBuild(input);
-    return { plan: [...(cog ? [`take the folder for ${describeCog(cog, config)}`] : []), ...plan], problems, warnings };
+    return {
+      plan: [...(cog ? [`take the folder for ${describeCog(cog, config)}`] : []), ...plan],
+      problems,
+      warnings,
+    };
   } catch (error) {
     const failure = failureOf(error);
     if (!failure) throw error;

@@ -30,8 +30,6 @@ verifies("cog.cli", "millrace deploy takes a Cog folder, and says what it took i
   expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("steps must be at most 50")]);
   expect(refused.stderr).not.toContain("steps: ");
 
-  const detached = await client.run("deploy", "model", "--yes", "--detach");
-  expect(detached.stderr).toContain(taken);
   write(folder, { "main.py": "def run():\n    return 1\n" });
   const warned = await client.run("deploy", "model", "--dry-run");
   expect(warned.stderr).toContain("cog.yaml is not used, because the folder has a main.py");

@@ -139,11 +139,7 @@ verifies("cog.inputs", "inputs of every type are read as their hints and bounds 
           { type: "string", format: "password", writeOnly: true },
           ["**********", "must be a string"],
         ],
-        file: [
-          true,
-          FILE,
-          [["link", "HTTPS://x/y"], ["link", "data:,a"], ...Array<string>(2).fill(NO_LINK)],
-        ],
+        file: [true, FILE, [["link", "HTTPS://x/y"], ["link", "data:,a"], ...Array<string>(2).fill(NO_LINK)]],
         files: [
           false,
           { anyOf: [{ type: "array", items: FILE }, { type: "null" }] },
@@ -157,7 +153,9 @@ verifies("cog.inputs", "inputs of every type are read as their hints and bounds 
           ["ab", "must match the regular expression ^a"],
         ],
         "unknown type": expect.stringMatching(/^predict\(\) has an input x of type complex, which/),
-        "list of unknown": expect.stringMatching(/^predict\(\) has an input x of type typing\.List\[complex\]/),
+        "list of unknown": expect.stringMatching(
+          /^predict\(\) has an input x of type typing\.List\[complex\]/,
+        ),
         "bad regex": expect.stringMatching(/^the regex of the input x is none: /),
         names: ["a.png", "file", "b.txt", "etc", "file", `${"x".repeat(96)}.png`, "ü_b_c.tar.gz"],
         made: [null, "a", ["seen"]],

@@ -79,42 +79,50 @@ class Streamer(BasePredictor):
             print("streamer closed")
 `;
 
-verifies("cog.async", "async models take calls at the same time, as many as concurrency.max says", async () => {
-  const files = { "cog.yaml": `${YAML}concurrency:\n  max: 4\n`, "predict.py": ASYNC };
-  const app = await deployFolder(service(), "async", files);
-  const waiting = service().call(app, { image: "data:text/plain,hi", times: 2 });
-  await runningId(service(), app, "run");
-  expect((await service().call(app, { opens: true })).json.result).toBe("nothing");
-  expect((await waiting).json.result).toBe("hihi");
-  const refused = await service().call(app, { times: 0 });
-  expect([refused.status, refused.json.message]).toEqual([422, "times must be at least 1"]);
+verifies(
+  "cog.async",
+  "async models take calls at the same time, as many as concurrency.max says",
+  async () => {
+    const files = { "cog.yaml": `${YAML}concurrency:\n  max: 4\n`, "predict.py": ASYNC };
+    const app = await deployFolder(service(), "async", files);
+    const waiting = service().call(app, { image: "data:text/plain,hi", times: 2 });
+    await runningId(service(), app, "run");
+    expect((await service().call(app, { opens: true })).json.result).toBe("nothing");
+    expect((await waiting).json.result).toBe("hihi");
+    const refused = await service().call(app, { times: 0 });
+    expect([refused.status, refused.json.message]).toEqual([422, "times must be at least 1"]);
 
-  const streamer = await deployFolder(service(), "streamer", {
-    ...files,
-    "cog.yaml": 'run: "predict.py:Streamer"\n',
-  });
-  const { messages } = await openStream(service(), streamer, { upto: 4 }).ended();
-  expect(messages.map(({ data }) => data)).toEqual(["0", "1", "2", "3"]);
-  await said("streamer closed");
-  const late = await service().call(streamer, { upto: 5 });
-  expect([late.status, late.json.message]).toEqual([422, "upto must be at most 4"]);
-});
+    const streamer = await deployFolder(service(), "streamer", {
+      ...files,
+      "cog.yaml": 'run: "predict.py:Streamer"\n',
+    });
+    const { messages } = await openStream(service(), streamer, { upto: 4 }).ended();
+    expect(messages.map(({ data }) => data)).toEqual(["0", "1", "2", "3"]);
+    await said("streamer closed");
+    const late = await service().call(streamer, { upto: 5 });
+    expect([late.status, late.json.message]).toEqual([422, "upto must be at most 4"]);
+  },
+);
 
-verifies("cog.errors", "what a model raises is an error of the app, told without our own frames", async () => {
-  const app = await deployFolder(service(), "raising", {
-    "cog.yaml": 'predict: "code/model.py:predict"\n',
-    "code/model.py": "import beside\n\ndef predict(n: int) -> int:\n    return beside.half(n)\n",
-    "code/beside.py": 'def half(n):\n    if n % 2:\n        raise ValueError("odd")\n    return n // 2\n',
-  });
-  expect((await service().call(app, { n: 4 })).json.result).toBe(2);
-  const { status, json } = await service().call(app, { n: 3 });
-  expect([status, json.code, json.message]).toEqual([500, "app_error", "ValueError: odd"]);
-  await said("ValueError: odd");
-  const told = service().logs.filter(({ runId }) => runId === json.request_id);
-  const text = told.map((line) => line.text).join("\n");
-  expect(text).toContain('File "code/model.py", line 4, in predict');
-  expect(text).not.toContain("millrace_cog");
-});
+verifies(
+  "cog.errors",
+  "what a model raises is an error of the app, told without our own frames",
+  async () => {
+    const app = await deployFolder(service(), "raising", {
+      "cog.yaml": 'predict: "code/model.py:predict"\n',
+      "code/model.py": "import beside\n\ndef predict(n: int) -> int:\n    return beside.half(n)\n",
+      "code/beside.py": 'def half(n):\n    if n % 2:\n        raise ValueError("odd")\n    return n // 2\n',
+    });
+    expect((await service().call(app, { n: 4 })).json.result).toBe(2);
+    const { status, json } = await service().call(app, { n: 3 });
+    expect([status, json.code, json.message]).toEqual([500, "app_error", "ValueError: odd"]);
+    await said("ValueError: odd");
+    const told = service().logs.filter(({ runId }) => runId === json.request_id);
+    const text = told.map((line) => line.text).join("\n");
+    expect(text).toContain('File "code/model.py", line 4, in predict');
+    expect(text).not.toContain("millrace_cog");
+  },
+);
 
 const CANCELLED = `
 import time
@@ -141,10 +149,13 @@ verifies("cog.cancel", "a cancel reaches a model as Cog's own exception", async 
   await said("tidied up");
 });
 
-verifies("cog.own", "an app's own cog module is imported in place of Millrace's, and its log says so", async () => {
-  const app = await deployFolder(service(), "own-cog", {
-    "cog.yaml": YAML,
-    "cog/__init__.py": `
+verifies(
+  "cog.own",
+  "an app's own cog module is imported in place of Millrace's, and its log says so",
+  async () => {
+    const app = await deployFolder(service(), "own-cog", {
+      "cog.yaml": YAML,
+      "cog/__init__.py": `
 class BasePredictor:
     pass
 
@@ -158,18 +169,19 @@ class Bound:
 
 Input = FieldInfo
 `,
-    "predict.py": `
+      "predict.py": `
 from cog import BasePredictor, Input
 
 class Predictor(BasePredictor):
     def predict(self, n: int = Input(default=2, ge=1)) -> int:
         return n
 `,
-  });
-  expect((await service().call(app)).json.result).toBe(2);
-  expect((await service().call(app, { n: 0 })).json.message).toBe("n must be at least 1");
-  await said(/^\[millrace\] import cog finds the app's own: .*cog/);
-});
+    });
+    expect((await service().call(app)).json.result).toBe(2);
+    expect((await service().call(app, { n: 0 })).json.message).toBe("n must be at least 1");
+    await said(/^\[millrace\] import cog finds the app's own: .*cog/);
+  },
+);
 
 verifies("cog.deploy", "a deploy says what it took the folder for, and what of it is not used", async () => {
   const { service: running } = service();
@@ -193,6 +205,8 @@ verifies("cog.deploy", "a deploy says what it took the folder for, and what of i
   const unfit = await client.deploy(await zipOf({ "cog.yaml": YAML, "predict.py": odd }));
   expect([unfit.status, (await client.list())[0]?.message]).toEqual([
     "init_failure",
-    expect.stringMatching(/^TypeError: predict\(\) has an input when of type complex, which has no form in JSON/),
+    expect.stringMatching(
+      /^TypeError: predict\(\) has an input when of type complex, which has no form in JSON/,
+    ),
   ]);
 });

@@ -17,18 +17,22 @@ beforeAll(async () => {
 const PNG = Buffer.from("not really a picture");
 const DATA_URL = `data:image/png;base64,${PNG.toString("base64")}`;
 
-verifies("cog.runs", "a folder with cog.yaml and predict.py is set up once and answers as it is", async () => {
-  const { status, json } = await service().call("model", { prompt: "a cat", seed: 3, token: "hush" });
-  expect([status, json.result]).toEqual([
-    200,
-    { text: "a cat 20 7.5 png 3 1 hush", image: null, sizes: [] },
-  ]);
-  const again = await service().call("model", { prompt: "a dog", scale: 1, kind: "jpg" });
-  expect(again.json.result.text).toBe("a dog 20 1.0 jpg None 1");
-  await until("the secret is printed", () =>
-    service().logs.some(({ text }) => text === "token **********"),
-  );
-});
+verifies(
+  "cog.runs",
+  "a folder with cog.yaml and predict.py is set up once and answers as it is",
+  async () => {
+    const { status, json } = await service().call("model", { prompt: "a cat", seed: 3, token: "hush" });
+    expect([status, json.result]).toEqual([
+      200,
+      { text: "a cat 20 7.5 png 3 1 hush", image: null, sizes: [] },
+    ]);
+    const again = await service().call("model", { prompt: "a dog", scale: 1, kind: "jpg" });
+    expect(again.json.result.text).toBe("a dog 20 1.0 jpg None 1");
+    await until("the secret is printed", () =>
+      service().logs.some(({ text }) => text === "token **********"),
+    );
+  },
+);
 
 verifies("cog.inputs", "what an Input says is enforced with 422, naming each input", async () => {
   const wrong = { prompt: "A", steps: 0, scale: "1", kind: "gif", image: "file:///etc/passwd", seed: -1 };
@@ -71,66 +75,79 @@ verifies("cog.inputs", "what an Input says is enforced with 422, naming each inp
   expect([accepted.status, ended.status, ended.json.code]).toEqual([202, 422, "invalid_arguments"]);
 });
 
-verifies("cog.openapi", "the bounds, choices and descriptions are in the app's OpenAPI document", async () => {
-  const { json } = await service().call("model", "", { functionName: "openapi.json", method: "GET" });
-  const { post } = json.paths["/run"];
-  expect(post.summary).toBe("Draws a picture.");
-  const { properties, required } = post.requestBody.content["application/json"].schema;
-  expect(required).toEqual(["prompt"]);
-  expect(properties).toMatchObject({
-    prompt: {
-      type: "string",
-      description: "What to draw",
-      minLength: 2,
-      maxLength: 20,
-      pattern: "^[a-z ]+$",
-    },
-    steps: { type: "integer", minimum: 1, maximum: 50, default: 20 },
-    kind: { type: "string", enum: ["png", "jpg"], default: "png" },
-    image: { anyOf: [{ type: "string", format: "uri" }, { type: "null" }] },
-  });
-});
+verifies(
+  "cog.openapi",
+  "the bounds, choices and descriptions are in the app's OpenAPI document",
+  async () => {
+    const { json } = await service().call("model", "", { functionName: "openapi.json", method: "GET" });
+    const { post } = json.paths["/run"];
+    expect(post.summary).toBe("Draws a picture.");
+    const { properties, required } = post.requestBody.content["application/json"].schema;
+    expect(required).toEqual(["prompt"]);
+    expect(properties).toMatchObject({
+      prompt: {
+        type: "string",
+        description: "What to draw",
+        minLength: 2,
+        maxLength: 20,
+        pattern: "^[a-z ]+$",
+      },
+      steps: { type: "integer", minimum: 1, maximum: 50, default: 20 },
+      kind: { type: "string", enum: ["png", "jpg"], default: "png" },
+      image: { anyOf: [{ type: "string", format: "uri" }, { type: "null" }] },
+    });
+  },
+);
 
-verifies("cog.files-in", "files come in by data URLs and from servers, bounded and with their names", async () => {
-  const server = createServer((request, response) => {
-    if (request.url === "/picture.png") return void response.end(PNG);
-    if (request.url === "/away") return void response.writeHead(302, { location: "ftp://127.0.0.1/x" }).end();
-    if (request.url === "/short") {
-      response.writeHead(200, { "content-length": "100" });
-      response.write("only a part");
-      return void setImmediate(() => response.destroy());
-    }
-    response.writeHead(404).end();
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const body = { prompt: "ok", image: `${base}/picture.png`, more: [DATA_URL, `${base}/picture.png`] };
-  const { json } = await service().call("model", body);
-  expect(json.result.sizes).toEqual([PNG.length, PNG.length]);
-  expect(json.result.image).toBe(
-    `data:image/png;base64,${Buffer.concat([PNG, PNG]).toString("base64")}`,
-  );
-  const refused = async (image: string): Promise<string> =>
-    (await service().call("model", { prompt: "ok", image })).json.message;
-  expect(await refused(`${base}/none`)).toBe("image cannot be fetched: the server answered 404");
-  expect(await refused(`${base}/away`)).toBe("image must be the URL of a file, and redirects to what is none");
-  expect(await refused(`${base}/short`)).toMatch(/^image cannot be fetched: /);
-  expect(await refused("data:image/png;base64,%%%")).toBe(
-    "image must be a data URL whose content is base64",
-  );
-  expect(await refused("data:nothing")).toMatch(/^image must be a whole data URL/);
-});
+verifies(
+  "cog.files-in",
+  "files come in by data URLs and from servers, bounded and with their names",
+  async () => {
+    const server = createServer((request, response) => {
+      if (request.url === "/picture.png") return void response.end(PNG);
+      if (request.url === "/away")
+        return void response.writeHead(302, { location: "ftp://127.0.0.1/x" }).end();
+      if (request.url === "/short") {
+        response.writeHead(200, { "content-length": "100" });
+        response.write("only a part");
+        return void setImmediate(() => response.destroy());
+      }
+      response.writeHead(404).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const body = { prompt: "ok", image: `${base}/picture.png`, more: [DATA_URL, `${base}/picture.png`] };
+    const { json } = await service().call("model", body);
+    expect(json.result.sizes).toEqual([PNG.length, PNG.length]);
+    expect(json.result.image).toBe(`data:image/png;base64,${Buffer.concat([PNG, PNG]).toString("base64")}`);
+    const refused = async (image: string): Promise<string> =>
+      (await service().call("model", { prompt: "ok", image })).json.message;
+    expect(await refused(`${base}/none`)).toBe("image cannot be fetched: the server answered 404");
+    expect(await refused(`${base}/away`)).toBe(
+      "image must be the URL of a file, and redirects to what is none",
+    );
+    expect(await refused(`${base}/short`)).toMatch(/^image cannot be fetched: /);
+    expect(await refused("data:image/png;base64,%%%")).toBe(
+      "image must be a data URL whose content is base64",
+    );
+    expect(await refused("data:nothing")).toMatch(/^image must be a whole data URL/);
+  },
+);
 
-verifies("cog.files-out", "a file comes back as a data URL, one too large for that in the storage", async () => {
-  const small = await service().call("model", { prompt: "ok", lines: 2 });
-  expect(small.json.result.image).toMatch(/^data:text\/plain;base64,eHh4/);
-  const lines = 400_000;
-  const large = await service().call("model", { prompt: "ok", lines });
-  const { run_id: runId, result } = large.json;
-  expect(result.image).toBe(`/persistent-storage/cog/${runId}/long.txt`);
-  const { dataDir } = service().settings;
-  const storage = storageFolder(service().service.owner.projectId, dataDir);
-  const text = await readFile(path.join(storage, "cog", runId, "long.txt"), "utf8");
-  expect(text.length).toBe(80 * lines);
-});
+verifies(
+  "cog.files-out",
+  "a file comes back as a data URL, one too large for that in the storage",
+  async () => {
+    const small = await service().call("model", { prompt: "ok", lines: 2 });
+    expect(small.json.result.image).toMatch(/^data:text\/plain;base64,eHh4/);
+    const lines = 400_000;
+    const large = await service().call("model", { prompt: "ok", lines });
+    const { run_id: runId, result } = large.json;
+    expect(result.image).toBe(`/persistent-storage/cog/${runId}/long.txt`);
+    const { dataDir } = service().settings;
+    const storage = storageFolder(service().service.owner.projectId, dataDir);
+    const text = await readFile(path.join(storage, "cog", runId, "long.txt"), "utf8");
+    expect(text.length).toBe(80 * lines);
+  },
+);

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { MILLRACE, scratchDirectory } from "../../support/command-line.ts";
 import { commandsOf, tryCommand } from "../../support/document-commands.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -8,15 +8,14 @@ import { REPOSITORY } from "../../support/source-files.ts";
 import { verifies } from "../../verifies.ts";
 
 const service = sharedService();
-let cwd = "";
-let env: Record<string, string> = {};
 
-beforeAll(() => {
-  cwd = scratchDirectory();
+/** An empty folder, and the environment of a terminal in it. */
+function terminal(): { readonly cwd: string; readonly env: Record<string, string> } {
+  const cwd = scratchDirectory();
   const { baseUrl, apiUrl, owner } = service().service;
   mkdirSync(path.join(cwd, "bin"));
   symlinkSync(MILLRACE, path.join(cwd, "bin", "millrace"));
-  env = {
+  const env = {
     HOME: cwd,
     PATH: `${path.join(cwd, "bin")}:${process.env["PATH"]}`,
     PYTHONPATH: path.join(REPOSITORY, "python"),
@@ -25,10 +24,11 @@ beforeAll(() => {
     MILLRACE_PROJECT: owner.projectId,
     MILLRACE_TOKEN: owner.token,
   };
-});
+  return { cwd, env };
+}
 
 /** Does what a page says: writes the files that it shows, then runs its commands. Gives what each printed. */
-async function follow(page: string): Promise<ReadonlyMap<string, string>> {
+async function follow(page: string, { cwd, env } = terminal()): Promise<ReadonlyMap<string, string>> {
   const text = readFileSync(path.join(REPOSITORY, page), "utf8");
   const files = [...text.matchAll(/^`([\w./-]+)`:\n\n```\w+\n([^]*?)^```$/gm)];
   for (const [, name = "", content = ""] of files) {
@@ -45,10 +45,11 @@ async function follow(page: string): Promise<ReadonlyMap<string, string>> {
 }
 
 verifies("moving.modal", "the program on the page about Modal does here what it did there", async () => {
-  const printed = await follow("docs/moving/modal.md");
+  const here = terminal();
+  const printed = await follow("docs/moving/modal.md", here);
   expect(printed.get('millrace call triage embed text="two words" --json')).toContain("[9.0,2.0]");
   expect(printed.get("millrace call triage retrain --json")).toContain('{"words":4}');
-  expect(await tryCommand("millrace schedules list triage", { cwd, env })).toMatch(/retrain.*0 3 \* \* \*/);
+  expect(await tryCommand("millrace schedules list triage", here)).toMatch(/retrain.*0 3 \* \* \*/);
 });
 
 verifies("moving.replicate", "the model on the page about Replicate deploys unchanged", async () => {
@@ -64,9 +65,13 @@ verifies("moving.bentoml", "the program on the page about BentoML does here what
   expect(printed.get('millrace call summarizer summarize text="One. Two." --json')).toContain("One.");
 });
 
-verifies("moving.litserve", "the program on the page about LitServe does here what it did there", async () => {
-  await follow("docs/moving/litserve.md");
-});
+verifies(
+  "moving.litserve",
+  "the program on the page about LitServe does here what it did there",
+  async () => {
+    await follow("docs/moving/litserve.md");
+  },
+);
 
 verifies("moving.ray-serve", "the programs on the page about Ray Serve call each other", async () => {
   const printed = await follow("docs/moving/ray-serve.md");
@@ -77,7 +82,10 @@ test("each page has a program before and after, a table, and what has no equival
   for (const name of ["modal", "replicate", "bentoml", "litserve", "ray-serve"]) {
     const text = readFileSync(path.join(REPOSITORY, `docs/moving/${name}.md`), "utf8");
     const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading ?? "");
-    expect([name, headings.some((each) => / (?:program|model) (?:on|for) /.test(each))]).toEqual([name, true]);
+    expect([name, headings.some((each) => / (?:program|model) (?:on|for) /.test(each))]).toEqual([
+      name,
+      true,
+    ]);
     expect([name, headings.some((each) => /^The same .* here$/.test(each))]).toEqual([name, true]);
     expect([name, headings.at(-1)]).toEqual([name, "What has no equivalent"]);
     expect([name, /^\| .* \| (?:Millrace|here) \|$/m.test(text)]).toEqual([name, true]);

@@ -52,6 +52,7 @@ const FAILURES = [
   RAISED,
   { ...RAISED, message: "x".repeat(20_000), traceback: "y".repeat(100_000) },
   { kind: "misfit", details: [{ field: "n", problem: "missing" }], more: 0 },
+  { kind: "misfit", details: [{ field: "n", problem: "invalid", message: "must be odd" }], more: 0 },
   { kind: "no_function" },
   { kind: "unsendable", code: "result_not_json", message: "result.a is of type set", run_ms: 0.2 },
 ];

@@ -10,7 +10,11 @@ import { verifies } from "../../verifies.ts";
 const host = { cpuCount: 4 };
 
 function read(cog: string, toml?: string): LoadedConfig {
-  return readAppConfig({ host, cog, toml: toml === undefined ? undefined : { text: toml, fileName: "millrace.toml" } });
+  return readAppConfig({
+    host,
+    cog,
+    toml: toml === undefined ? undefined : { text: toml, fileName: "millrace.toml" },
+  });
 }
 
 function problems(cog: string): readonly string[] {
@@ -69,18 +73,21 @@ verifies("cog.build", "packages, Python, GPU and concurrency of a cog.yaml confi
     "a Cog model: predict.py:Predictor, Python 3.11, 6 packages, a GPU, 8 calls at a time; " +
       "not used: build.cuda, build.system_packages, build.run, image, train",
   );
-  expect(read("predict: p.py:P\nbuild:\n  python_version: 3.10\n").config.deployment.pythonVersion).toBe("3.10");
+  expect(read("predict: p.py:P\nbuild:\n  python_version: 3.10\n").config.deployment.pythonVersion).toBe(
+    "3.10",
+  );
   expect(told("predict: p.py:P\nbuild:\n  python_requirements: requirements.txt\n")).toBe(
     "a Cog model: p.py:P, packages of requirements.txt",
   );
   // As `cog init` writes it.
-  expect(told("build:\n  gpu: false\n  # system_packages:\n  system_packages:\n  run: []\npredict: p.py:P")).toBe(
-    "a Cog model: p.py:P",
-  );
+  expect(
+    told("build:\n  gpu: false\n  # system_packages:\n  system_packages:\n  run: []\npredict: p.py:P"),
+  ).toBe("a Cog model: p.py:P");
 });
 
 verifies("cog.toml", "a millrace.toml beside it goes before the cog.yaml", () => {
-  const toml = '[deployment]\npython_version = "3.12"\n[scaling]\nmin_replicas = 1\n[hardware]\ncompute = "H100"\n';
+  const toml =
+    '[deployment]\npython_version = "3.12"\n[scaling]\nmin_replicas = 1\n[hardware]\ncompute = "H100"\n';
   const { config } = read(WHOLE, toml);
   expect([config.deployment.pythonVersion, config.scaling.minReplicas]).toEqual(["3.12", 1]);
   expect([config.hardware.compute, config.scaling.replicaConcurrency]).toEqual([["H100"], 8]);
@@ -89,18 +96,20 @@ verifies("cog.toml", "a millrace.toml beside it goes before the cog.yaml", () =>
 
 describe("a cog.yaml that cannot be used", () => {
   verifies("cog.yaml", "is refused with what is wrong, and where", () => {
-    expect(problems("predict: [")).toEqual([expect.stringMatching(/^cog\.yaml is not valid YAML: .* at line 1, column 11$/)]);
+    expect(problems("predict: [")).toEqual([
+      expect.stringMatching(/^cog\.yaml is not valid YAML: .* at line 1, column 11$/),
+    ]);
     expect(problems("predict: p.py:P\npredict: q.py:Q")).toEqual([
       "cog.yaml is not valid YAML: Map keys must be unique at line 2, column 1",
     ]);
-    expect(problems("- a")).toEqual([
-      "cog.yaml must be a table with the keys build and predict, got [\"a\"]",
-    ]);
+    expect(problems("- a")).toEqual(['cog.yaml must be a table with the keys build and predict, got ["a"]']);
     expect(problems("")).toHaveLength(1);
     expect(problems("build:\n  gpu: true\n")).toEqual([
       "cog.yaml has no key predict, which names the model's class, such as predict.py:Predictor",
     ]);
-    expect(problems("predict: p.py:P\nrun: r.py:R")).toEqual(["cog.yaml has both predict and run: remove one of them"]);
+    expect(problems("predict: p.py:P\nrun: r.py:R")).toEqual([
+      "cog.yaml has both predict and run: remove one of them",
+    ]);
     const said = problems(
       "predict: ../p.py:P\nbuild:\n  python_version: two\n  gpu: 3\n  python_packages:\n    - --index-url x\n    - a==1\n    - a==2\nconcurrency: 4\n",
     ).join("\n");
@@ -118,18 +127,29 @@ describe("a cog.yaml that cannot be used", () => {
     ]);
   });
 
-  test.each(["/p.py:P", "a/../../p.py:P", 'p".py:P', "p.py:P\n", "p.py:1", "p.py", "p.txt:P", `${"a".repeat(300)}.py:P`])(
-    "names no file of the folder: %j",
-    (reference) => {
-      expect(problems(`predict: ${JSON.stringify(reference)}`)).toEqual([
-        expect.stringMatching(/^cog\.yaml: predict must be a Python file/),
-      ]);
-    },
-  );
+  test.each([
+    "/p.py:P",
+    "a/../../p.py:P",
+    'p".py:P',
+    "p.py:P\n",
+    "p.py:1",
+    "p.py",
+    "p.txt:P",
+    `${"a".repeat(300)}.py:P`,
+  ])("names no file of the folder: %j", (reference) => {
+    expect(problems(`predict: ${JSON.stringify(reference)}`)).toEqual([
+      expect.stringMatching(/^cog\.yaml: predict must be a Python file/),
+    ]);
+  });
 
   const deep = "[".repeat(200);
   const bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"];
-  for (let i = 1; i < 9; i++) bomb.push(`a${i}: &a${i} [${Array(10).fill(`*a${i - 1}`).join(", ")}]`);
+  for (let i = 1; i < 9; i++)
+    bomb.push(
+      `a${i}: &a${i} [${Array(10)
+        .fill(`*a${i - 1}`)
+        .join(", ")}]`,
+    );
   test.each([
     ["lists nested 200 deep", deep + "]".repeat(200)],
     ["unclosed lists nested 200 deep", deep],
@@ -147,7 +167,9 @@ describe("a cog.yaml that cannot be used", () => {
   });
 
   test("pollutes nothing", () => {
-    const { config } = read("predict: p.py:P\n__proto__: {polluted: true}\nbuild: {python_packages: ['__proto__']}");
+    const { config } = read(
+      "predict: p.py:P\n__proto__: {polluted: true}\nbuild: {python_packages: ['__proto__']}",
+    );
     expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
     expect(Object.keys(config.dependencies.pip)).toEqual(["__proto__"]);
   });

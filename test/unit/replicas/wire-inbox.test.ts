@@ -427,6 +427,10 @@ verifies("wire.fields", "what is no field of its kind, or beyond its bound, is n
     ],
     [parseFailure, { kind: "misfit", details: [{ field: "a".repeat(300), problem: "missing" }] }],
     [parseFailure, { kind: "misfit", details: [{ field: "a", problem: "odd" }] }],
+    [
+      parseFailure,
+      { kind: "misfit", details: [{ field: "a", problem: "invalid", message: "m".repeat(5_000) }] },
+    ],
     [parseFailure, { kind: "misfit", details: [], more: -1 }],
     [parseTemplateMessage, { exited: { id: "r-one", code: 256 } }],
     [parseTemplateMessage, { exited: { id: "r-one", code: -1 } }],
