@@ -7,7 +7,8 @@ import pathlib
 from collections.abc import AsyncIterator as AsyncIterator
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from millrace_worker.current import RunCancelled
 
@@ -107,21 +108,21 @@ class Path(pathlib.PosixPath):
     """A file, as input or output; callers see a URL."""
 
     __module__ = "cog"
-    __json_schema__ = {"type": "string", "format": "uri"}
+    __json_schema__: ClassVar[dict[str, Any]] = {"type": "string", "format": "uri"}
 
 
 class File(io.IOBase):
     """An open file, as input or output; callers see a URL."""
 
     __module__ = "cog"
-    __json_schema__ = {"type": "string", "format": "uri"}
+    __json_schema__: ClassVar[dict[str, Any]] = {"type": "string", "format": "uri"}
 
 
 class Secret:
     """A text that is not printed."""
 
     __module__ = "cog"
-    __json_schema__ = {"type": "string", "format": "password", "writeOnly": True}
+    __json_schema__: ClassVar[dict[str, Any]] = {"type": "string", "format": "password", "writeOnly": True}
 
     def __init__(self, secret_value: str) -> None:
         self._secret_value = secret_value
@@ -160,7 +161,7 @@ class BaseModel:
         super().__init_subclass__()
         for name, value in list(vars(cls).items()):
             if not name.startswith("__") and isinstance(value, (list, dict, set)):  # Which a dataclass would refuse.
-                setattr(cls, name, field(default_factory=lambda value=value: copy(value)))
+                setattr(cls, name, field(default_factory=partial(copy, value)))
         dataclass(init=False)(cls)
 
     def __init__(self, **values: Any) -> None:

@@ -193,11 +193,15 @@ def _fields_of(kind: type) -> list[str] | None:
     return None
 
 
+#: The app's folder and the project's storage, which may be below that of temporary files.
+_KEPT = tuple(os.path.realpath(each) + os.sep for each in (os.getcwd(), os.environ.get("PERSISTENT_STORAGE", os.sep)))
+
+
 def _remove_temporary(path: pathlib.Path) -> None:
     """Removes a file that the model has made for this answer, as Cog does: they would fill the disk."""
     try:
         real, temporary = os.path.realpath(path), os.path.realpath(tempfile.gettempdir())
-        if not real.startswith(temporary + os.sep):
+        if not real.startswith(temporary + os.sep) or real.startswith(_KEPT):
             return
         os.unlink(path)
         if os.path.dirname(real) != temporary:

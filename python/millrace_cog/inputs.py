@@ -6,7 +6,6 @@ import copy
 import enum
 import inspect
 import io
-import os
 import re
 import types
 import typing
@@ -138,7 +137,7 @@ def _kind_of(hint: Any, cog: ModuleType) -> Kind | None:
     """None for a type that callers have no way to give."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
-        return Kind({}, lambda value: value)
+        return _ANYTHING
     if hint is None or hint is type(None):
         return Kind({"type": "null"}, _null)
     if origin in _UNIONS:
@@ -146,7 +145,7 @@ def _kind_of(hint: Any, cog: ModuleType) -> Kind | None:
     if origin is typing.Literal:
         return _choice(list(args))
     if origin is list or hint is list:
-        return _list(_kind_of(args[0], cog) if args else Kind({}, lambda value: value))
+        return _list(_kind_of(args[0], cog) if args else _ANYTHING)
     if origin is dict:
         return _SIMPLE[dict]
     if not isinstance(hint, type):
@@ -154,15 +153,12 @@ def _kind_of(hint: Any, cog: ModuleType) -> Kind | None:
     if hint in _SIMPLE:
         return _SIMPLE[hint]
     if issubclass(hint, enum.Enum):
-        members = {member.value: member for member in hint}
-        kind = _choice(list(members))
-        return Kind(kind.schema, lambda value: members[kind.read(value)])
+        return _member(hint)
     if hint is getattr(cog, "Secret", None):
-        text = _SIMPLE[str].read
-        return Kind({"type": "string", "format": "password", "writeOnly": True}, lambda value: hint(text(value)))
+        return _secret(hint)
     if issubclass(hint, io.IOBase):
-        return Kind(_FILE_SCHEMA, _link_to(lambda path: open(path, "rb")), True)
-    if issubclass(hint, os.PathLike):
+        return Kind(_FILE_SCHEMA, _link_to(_opened), True)
+    if hasattr(hint, "__fspath__"):
         made: Any = getattr(cog, "Path", hint)
         return Kind(_FILE_SCHEMA, _link_to(made), True)
     return None
@@ -206,6 +202,36 @@ _SIMPLE: dict[type, Kind] = {
     bool: Kind({"type": "boolean"}, _exactly(bool, "true or false")),
     dict: Kind({"type": "object"}, _exactly(dict, "an object")),
 }
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_ANYTHING = Kind({}, _as_it_is)
+
+
+def _member(kind: type[enum.Enum]) -> Kind:
+    members = {member.value: member for member in kind}
+    choice = _choice(list(members))
+
+    def read(value: Any) -> enum.Enum:
+        return members[choice.read(value)]
+
+    return Kind(choice.schema, read)
+
+
+def _secret(kind: Callable[[str], Any]) -> Kind:
+    text = _SIMPLE[str].read
+
+    def read(value: Any) -> Any:
+        return kind(text(value))
+
+    return Kind({"type": "string", "format": "password", "writeOnly": True}, read)
+
+
+def _opened(path: str) -> Any:
+    return open(path, "rb")
 
 
 def _list(item: Kind | None) -> Kind | None:
@@ -292,7 +318,7 @@ def _bounded(kind: Kind, facts: _Facts, name: str) -> Kind:
             if most is not None and len(value) > most:
                 raise Wrong("must have at most %d characters" % most)
             if matches and not matches(value):
-                raise Wrong("must match the regular expression " + _cut(pattern))
+                raise Wrong("must match the regular expression " + _cut(str(pattern)))
         elif isinstance(value, (int, float)):
             if ge is not None and value < ge:
                 raise Wrong("must be at least %s" % ge)

@@ -141,7 +141,12 @@ verifies(
   async () => {
     const small = await service().call("model", { prompt: "ok", lines: 2 });
     expect(small.json.result.image).toMatch(/^data:text\/plain;base64,eHh4/);
-    const lines = 400_000;
+    // A file of the app stays.
+  for (const _ of [1, 2]) {
+    const { json } = await service().call("model", { prompt: "ok", example: true });
+    expect(json.result.image).toBe("data:text/plain;base64,YW4gZXhhbXBsZQ==");
+  }
+  const lines = 400_000;
     const large = await service().call("model", { prompt: "ok", lines });
     const { run_id: runId, result } = large.json;
     expect(result.image).toBe(`/persistent-storage/cog/${runId}/long.txt`);

@@ -5,6 +5,7 @@ import type { TestService } from "../../support/service.ts";
 /** A model of every kind of input and output. */
 export const MODEL: Readonly<Record<string, string>> = {
   "cog.yaml": 'predict: "predict.py:Predictor"\n',
+  "example.txt": "an example",
   "predict.py": `
 import os
 import tempfile
@@ -34,6 +35,7 @@ class Predictor(BasePredictor):
         seed: Optional[int] = Input(ge=0),
         token: Secret = None,
         lines: int = 0,
+        example: bool = False,
     ) -> Output:
         """Draws a picture."""
         self.record_metric("steps", steps)
@@ -51,6 +53,8 @@ class Predictor(BasePredictor):
             with made.open("a") as file:
                 for _ in range(lines - 1):
                     file.write("x" * 79 + "\\n")
+        if example:
+            made = Path("example.txt")
         return Output(text=text, image=made, sizes=[os.path.getsize(each) for each in more or []])
 `,
 };
