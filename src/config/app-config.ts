@@ -120,11 +120,13 @@ export function loadAppConfig(
   const ignored = found.length > 1 ? [`${FILE_NAMES[0]} is used; ${FILE_NAMES[1]} is ignored`] : [];
   const own = readAppConfig({ ...sources, toml: found[0] });
   const isServer = own.config.customRuntime !== null;
-  const text = isServer ? null : cogText(dir);
+  const hasCog = !isServer && existsSync(join(dir, COG_FILE));
   const hasMain = existsSync(join(dir, "main.py"));
-  if (text !== null && hasMain) ignored.push(COG_IGNORED);
-  const isCog = text !== null && !hasMain;
-  const { config, warnings, cog } = isCog ? readAppConfig({ ...sources, toml: found[0], cog: text }) : own;
+  if (hasCog && hasMain) ignored.push(COG_IGNORED);
+  const isCog = hasCog && !hasMain;
+  const { config, warnings, cog } = isCog
+    ? readAppConfig({ ...sources, toml: found[0], cog: cogText(dir) })
+    : own;
   if (cog !== null && !existsSync(join(dir, cog.file)))
     throw new ConfigError(SUBJECT, [`${COG_FILE} names ${cog.file}, but the folder has no such file`]);
   const hidden = isServer ? [] : OWN_HELPERS.filter((file) => existsSync(join(dir, file)));
@@ -137,11 +139,12 @@ export function loadAppConfig(
 
 const COG_IGNORED = `${COG_FILE} is not used, because the folder has a main.py: rename that to deploy the Cog model`;
 
-/** The text of a folder's `cog.yaml`; null if there is none. */
-function cogText(dir: string): string | null {
+/** The text of a folder's `cog.yaml`. */
+function cogText(dir: string): string {
   const file = readConfigFile(join(dir, COG_FILE));
-  if (file.kind === "unusable") throw new ConfigError(SUBJECT, [`${COG_FILE} ${file.reason}`]);
-  return file.kind === "text" ? file.text : null;
+  if (file.kind === "text") return file.text;
+  const reason = file.kind === "unusable" ? file.reason : "is gone";
+  throw new ConfigError(SUBJECT, [`${COG_FILE} ${reason}`]);
 }
 
 /** What Python imports as `millrace` before the helper module that the harness brings. */

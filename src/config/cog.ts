@@ -23,6 +23,8 @@ export type CogModel = {
 const REFERENCE = /^((?:[\w.-]+\/)*[\w.-]+\.py):([A-Za-z_]\w*)$/;
 const MAX_REFERENCE_CHARS = 256;
 const MAX_PACKAGES = 1000;
+/** Keys that are not used and are named. */
+const MAX_NAMED = 20;
 
 /** Reads a `cog.yaml`; null, with what is wrong with it on the list, if it cannot be used. */
 export function readCog(text: string, problems: Problems): CogModel | null {
@@ -50,7 +52,9 @@ export function describeCog({ file, name, notUsed }: CogModel, config: AppConfig
   else if (count > 0) taken.push(count === 1 ? "1 package" : `${count} packages`);
   if (hardware.compute.some(isGpu)) taken.push("a GPU");
   if (scaling.replicaConcurrency > 1) taken.push(`${scaling.replicaConcurrency} calls at a time`);
-  return `${taken.join(", ")}${notUsed.length === 0 ? "" : `; not used: ${notUsed.join(", ")}`}`;
+  const named = notUsed.slice(0, MAX_NAMED);
+  if (notUsed.length > named.length) named.push(`and ${notUsed.length - named.length} more`);
+  return `${taken.join(", ")}${named.length === 0 ? "" : `; not used: ${named.join(", ")}`}`;
 }
 
 /** The `main.py` of a Cog model. */

@@ -79,6 +79,8 @@ verifies("cog.build", "packages, Python, GPU and concurrency of a cog.yaml confi
   expect(told("predict: p.py:P\nbuild:\n  python_requirements: requirements.txt\n")).toBe(
     "a Cog model: p.py:P, packages of requirements.txt",
   );
+  const many = Array.from({ length: 25 }, (_, i) => `k${i}: 1`).join("\n");
+  expect(told(`predict: p.py:P\n${many}`)).toMatch(/^a Cog model: p\.py:P; not used: k0, .*, k19, and 5 more$/);
   // As `cog init` writes it.
   expect(
     told("build:\n  gpu: false\n  # system_packages:\n  system_packages:\n  run: []\npredict: p.py:P"),
@@ -192,7 +194,8 @@ describe("a folder", () => {
     expect([cog?.file, cog?.name, warnings]).toEqual(["predict.py", "Predictor", []]);
     expect(cog && cogMain(cog)).toContain('setup, run = serve("predict.py", "Predictor")\n');
 
-    const own = loadAppConfig(folder("own", { "cog.yaml": yaml, "main.py": "" }), { host });
+    // It is not even read.
+    const own = loadAppConfig(folder("own", { "cog.yaml": "#".repeat(70_000), "main.py": "" }), { host });
     expect([own.cog, own.warnings]).toEqual([
       null,
       ["cog.yaml is not used, because the folder has a main.py: rename that to deploy the Cog model"],
