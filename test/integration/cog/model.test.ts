@@ -104,15 +104,13 @@ verifies(
   "files come in by data URLs and from servers, bounded and with their names",
   async () => {
     const server = createServer((request, response) => {
-      if (request.url === "/picture.png") return void response.end(PNG);
-      if (request.url === "/away")
-        return void response.writeHead(302, { location: "ftp://127.0.0.1/x" }).end();
-      if (request.url === "/short") {
+      if (request.url === "/picture.png") response.end(PNG);
+      else if (request.url === "/away") response.writeHead(302, { location: "ftp://127.0.0.1/x" }).end();
+      else if (request.url === "/short") {
         response.writeHead(200, { "content-length": "100" });
         response.write("only a part");
-        return void setImmediate(() => response.destroy());
-      }
-      response.writeHead(404).end();
+        setImmediate(() => response.destroy());
+      } else response.writeHead(404).end();
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close());
@@ -142,11 +140,11 @@ verifies(
     const small = await service().call("model", { prompt: "ok", lines: 2 });
     expect(small.json.result.image).toMatch(/^data:text\/plain;base64,eHh4/);
     // A file of the app stays.
-  for (const _ of [1, 2]) {
-    const { json } = await service().call("model", { prompt: "ok", example: true });
-    expect(json.result.image).toBe("data:text/plain;base64,YW4gZXhhbXBsZQ==");
-  }
-  const lines = 400_000;
+    for (const _ of [1, 2]) {
+      const { json } = await service().call("model", { prompt: "ok", example: true });
+      expect(json.result.image).toBe("data:text/plain;base64,YW4gZXhhbXBsZQ==");
+    }
+    const lines = 400_000;
     const large = await service().call("model", { prompt: "ok", lines });
     const { run_id: runId, result } = large.json;
     expect(result.image).toBe(`/persistent-storage/cog/${runId}/long.txt`);

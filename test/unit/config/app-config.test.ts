@@ -18,6 +18,7 @@ verifies(
   "with nothing given, every key has its default",
   () => {
     expect(readAppConfig({ host: HOST })).toEqual({
+      cog: null,
       config: {
         deployment: {
           name: null,

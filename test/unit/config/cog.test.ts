@@ -80,7 +80,9 @@ verifies("cog.build", "packages, Python, GPU and concurrency of a cog.yaml confi
     "a Cog model: p.py:P, packages of requirements.txt",
   );
   const many = Array.from({ length: 25 }, (_, i) => `k${i}: 1`).join("\n");
-  expect(told(`predict: p.py:P\n${many}`)).toMatch(/^a Cog model: p\.py:P; not used: k0, .*, k19, and 5 more$/);
+  expect(told(`predict: p.py:P\n${many}`)).toMatch(
+    /^a Cog model: p\.py:P; not used: k0, .*, k19, and 5 more$/,
+  );
   // As `cog init` writes it.
   expect(
     told("build:\n  gpu: false\n  # system_packages:\n  system_packages:\n  run: []\npredict: p.py:P"),
