@@ -75,6 +75,9 @@ verifies(
     await button(page, "Create project").click();
     await dialogField(page, "Name").fill("Second <i>project</i>");
     await inDialog(page, "Create project").click();
+    // It is the current one now.
+    await page.waitForURL((url) => !url.pathname.includes(owner.projectId));
+    await page.goto(`${baseUrl}/projects/${owner.projectId}/settings`);
     await page.getByRole("link", { name: "Second <i>project</i>", exact: true }).waitFor();
 
     // Every other session ends with the old password.

@@ -68,7 +68,7 @@ verifies(
     const { page, complaints } = await open(`/apps/one/runs/${json.run_id}`);
     const timeline = card(page, "Timeline").getByRole("list", { name: "The run" });
     await timeline.getByText("Cold start", { exact: true }).waitFor();
-    await timeline.getByText("setup()", { exact: true }).waitFor();
+    await timeline.getByText("… setup()", { exact: true }).waitFor();
     expect(complaints).toEqual([]);
   },
 );
