@@ -70,29 +70,6 @@ test("an app of another project, and what is no app's id, is not found", async (
 });
 
 verifies(
-  "runs.by-id",
-  "a run is found by its id in its project, stored or in progress, and in no other app",
-  async () => {
-    const { test: running } = site;
-    const listed = async (run_id: string, query: Record<string, string> = {}) => {
-      const { json } = await site.call("listProjectRuns", { run_id, ...query });
-      return [json.items.map(({ id, modelId }: Record<string, string>) => [id, modelId]), json.nextToken];
-    };
-    const { headers } = await running.call("hello");
-    const stored = headers.get("x-request-id") ?? "";
-    await running.service.settle();
-    const modelId = `${site.projectId}-hello`;
-    expect(await listed(stored.toUpperCase(), { status: "failure" })).toEqual([[[stored, modelId]], ""]);
-    expect(await listed(stored, { app_id: modelId })).toEqual([[[stored, modelId]], ""]);
-    expect(await listed(stored, { app_id: `${site.projectId}-slow` })).toEqual([[], ""]);
-    expect(await listed(crypto.randomUUID())).toEqual([[], ""]);
-    const { json } = await running.call("waits", {}, { suffix: "?async=true" });
-    expect(await listed(json.run_id)).toEqual([[[json.run_id, `${site.projectId}-waits`]], ""]);
-    await running.ofRun("waits", json.run_id, "cancel", { method: "POST" });
-  },
-);
-
-verifies(
   ["runs.list", "management.paging"],
   "runs are filtered by state and mode, and paged newest first",
   async () => {
@@ -158,6 +135,29 @@ verifies(
     expect((await site.ask("GET", `apps/${app_id}/runs/none`)).status).toBe(400);
     const other = "0197c3a0-7e1b-7abc-8def-0123456789ab";
     expect((await site.ask("GET", `apps/${app_id}/runs/${other}`)).json.code).toBe("run_not_found");
+  },
+);
+
+verifies(
+  "runs.by-id",
+  "a run is found by its id in its project, stored or in progress, and in no other app",
+  async () => {
+    const { test: running } = site;
+    const listed = async (run_id: string, query: Record<string, string> = {}) => {
+      const { json } = await site.call("listProjectRuns", { run_id, ...query });
+      return [json.items.map(({ id, modelId }: Record<string, string>) => [id, modelId]), json.nextToken];
+    };
+    const { headers } = await running.call("hello");
+    const stored = headers.get("x-request-id") ?? "";
+    await running.service.settle();
+    const modelId = `${site.projectId}-hello`;
+    expect(await listed(stored.toUpperCase(), { status: "failure" })).toEqual([[[stored, modelId]], ""]);
+    expect(await listed(stored, { app_id: modelId })).toEqual([[[stored, modelId]], ""]);
+    expect(await listed(stored, { app_id: `${site.projectId}-slow` })).toEqual([[], ""]);
+    expect(await listed(crypto.randomUUID())).toEqual([[], ""]);
+    const { json } = await running.call("waits", {}, { suffix: "?async=true" });
+    expect(await listed(json.run_id)).toEqual([[[json.run_id, `${site.projectId}-waits`]], ""]);
+    await running.ofRun("waits", json.run_id, "cancel", { method: "POST" });
   },
 );
 
