@@ -30,7 +30,7 @@ function meter(clock: HandClock, gpus: number | null) {
           written.push(...rows);
         },
       },
-    } as never,
+    },
     log: { warn: () => {}, debug: () => {} } as never,
     catalog: { all: () => [live], versions: () => [live] } as never,
     gpusOf: () => gpus,

@@ -82,7 +82,6 @@ verifies(
         customRuntime: null,
       },
       warnings: [],
-      cog: null,
     });
   },
 );
