@@ -49,7 +49,8 @@ export const RUN = {
     "response.server-timing": "Server-Timing carries queue, start and, where the run is over, run.",
     "cors.preflight": "A preflight from any origin is answered.",
     "cors.no-cookies": "No response allows credentials: bearer tokens only.",
-    "cors.exposed": "X-Request-Id, Location, Server-Timing, Retry-After, RateLimit and RateLimit-Policy are exposed to browsers.",
+    "cors.exposed":
+      "X-Request-Id, Location, Server-Timing, Retry-After, RateLimit and RateLimit-Policy are exposed to browsers.",
     "cors.narrowed": "The allowed origins can be narrowed.",
   }),
   ...section("seed: Run an app, mode 1; contract 1: Sync", {

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { ManagementSite } from "../../support/management-site.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -23,7 +23,7 @@ import {
 const databases = testDatabases();
 const TOML = "[scaling]\nmax_replicas = 2\n";
 
-describe.each(DATABASE_KINDS)("batches on %s", (kind) => {
+describe.each(triedKinds("postgres"))("batches on %s", (kind) => {
   const service = sharedService({ lines: { main: MAIN, toml: TOML } }, async () => {
     const { databaseUrl } = await databases.fresh(kind);
     return { ...WITHOUT_WALLS, databaseUrl, webhookAllow: ["127.0.0.0/8"] };

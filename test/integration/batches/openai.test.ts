@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import OpenAI, { toFile } from "openai";
 import { describe, expect } from "vitest";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
 import { uuidv7 } from "../../support/ids.ts";
@@ -56,7 +56,7 @@ function request(customId: string, content: string): string {
 
 const databases = testDatabases();
 
-describe.each(DATABASE_KINDS)("OpenAI's Batch API on %s", (kind) => {
+describe.each(triedKinds("postgres"))("OpenAI's Batch API on %s", (kind) => {
   const service = sharedService({ words: { main: MAIN, toml: TOML }, plain: { main: MAIN } }, async () => {
     const { databaseUrl } = await databases.fresh(kind);
     return { ...WITHOUT_WALLS, databaseUrl };

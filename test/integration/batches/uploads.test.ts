@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
 import { text } from "node:stream/consumers";
 import { describe, expect } from "vitest";
-import { DATABASE_KINDS, testDatabases } from "../../support/databases.ts";
+import { testDatabases, triedKinds } from "../../support/databases.ts";
 import { callAccount } from "../../support/call-tokens.ts";
 import { type TestService, WITHOUT_WALLS } from "../../support/service.ts";
 import { sharedService } from "../../support/shared-service.ts";
@@ -34,7 +34,7 @@ async function answerOf(opened: ClientRequest) {
   return { status: response.statusCode, json: JSON.parse(await text(response)) };
 }
 
-describe.each(DATABASE_KINDS)("uploads of batches on %s", (kind) => {
+describe.each(triedKinds("postgres"))("uploads of batches on %s", (kind) => {
   const service = sharedService({}, async () => {
     const { databaseUrl } = await databases.fresh(kind);
     return { ...WITHOUT_WALLS, databaseUrl, bodyTimeout: "2s" };
