@@ -73,7 +73,9 @@ const withShort = (name: ByName) => ({
   include: [`test/${name}/**/*.test.ts`, `test/integration/${name}/**/*.test.ts`],
 });
 /** Where `npm test` tries one database (`triedKinds`). */
-const ON_BOTH = ["test/integration/{async,backup,batches,deploys,doctor,logs,management,webhooks}/**/*.test.ts"];
+const ON_BOTH = [
+  "test/integration/{async,backup,batches,deploys,doctor,logs,management,webhooks}/**/*.test.ts",
+];
 /** Beside the load: for the last runs and webhooks to end, which may wait for another try. */
 const SOAK_END_MS = 900_000;
 const soakMs = Number(process.env["MILLRACE_SOAK_MINUTES"] ?? 1) * 60_000 + SOAK_END_MS;
