@@ -82,12 +82,20 @@ export type PlayedFields = {
   readonly body?: string | Buffer;
 };
 
+/** Calls that were handed over together. */
+export type Execution = {
+  readonly calls: readonly PlayedCall[];
+  readonly reason: BatchReason | null;
+  /** One of them had to run alone by then: a crash may say so of any call later. */
+  readonly hasLoner: boolean;
+};
+
 /** Replicas that run for as long as a test says, and slots for them. */
 export class BatchWorld {
   readonly clock = new HandClock(0);
   readonly slots: Slots<PlayedCall>;
   /** Every execution, in order. */
-  readonly executions: { readonly calls: readonly PlayedCall[]; readonly reason: BatchReason | null }[] = [];
+  readonly executions: Execution[] = [];
   readonly replicas: PlayedReplica[];
   onEnd: (call: PlayedCall) => void = () => {};
 
@@ -179,7 +187,8 @@ class PlayedReplica implements SlotReplica<PlayedCall> {
       this.held.add(call);
       if (call.batch) call.batch.held += 1;
     }
-    this.#world.executions.push({ calls, reason: calls[0]?.batch?.reason ?? null });
+    const hasLoner = calls.some(({ isAlone }) => isAlone);
+    this.#world.executions.push({ calls, reason: calls[0]?.batch?.reason ?? null, hasLoner });
     if (this.takesMs)
       this.#world.clock.after(this.takesMs(calls.length, calls[0]?.functionName ?? ""), () => {
         for (const call of calls) this.finish(call);

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { verifies } from "../../../verifies.ts";
-import { BATCHING, BatchWorld, type PlayedCall } from "./batch-world.ts";
+import { type Execution, BATCHING, BatchWorld, type PlayedCall } from "./batch-world.ts";
 
 const FIXED_MS = 5;
 const PER_CALL_MS = 0.2;
@@ -197,13 +197,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-function isWellFormed(calls: readonly PlayedCall[], maxSize: number): boolean {
+function isWellFormed({ calls, hasLoner }: Execution, maxSize: number): boolean {
   const [first] = calls;
   if (first?.functionName === "plain") return calls.length === 1;
   const keyOf = ({ body }: PlayedCall) => (JSON.parse(body.toString()) as { key: number }).key;
   const size = calls.reduce((sum, call) => sum + call.size, 0);
   const isOneKey = calls.every((call) => call.functionName === "run" && keyOf(call) === keyOf(first!));
-  return isOneKey && (calls.length === 1 || (size <= maxSize && calls.every(({ isAlone }) => !isAlone)));
+  return isOneKey && (calls.length === 1 || (size <= maxSize && !hasLoner));
 }
 
 verifies(
@@ -254,8 +254,7 @@ verifies(
           }
           expect([held().length, world.slots.waiting, world.slots.demand().calls]).toEqual([0, 0, 0]);
           for (const call of calls) expect(ends.get(call)).toBe(1);
-          for (const { calls: together } of world.executions)
-            expect(isWellFormed(together, maxSize)).toBe(true);
+          for (const execution of world.executions) expect(isWellFormed(execution, maxSize)).toBe(true);
         },
       ),
       { numRuns: 300 },
