@@ -8,7 +8,6 @@ import { ask, askApps } from "./http.ts";
 import { queryOf } from "./run-search.ts";
 import type { RunSearch } from "./run-search.ts";
 
-export type { AttemptRecord as WebhookAttempt } from "../../src/shapes/deliveries.ts";
 /** A run, and of one that is shown by itself its build. */
 export type Run = RunRecord & { readonly buildId?: string | null };
 
