@@ -6,7 +6,7 @@ type SortOrder = "ascending" | "descending";
 
 type Column = {
   readonly title: string;
-  /** What is explained where somebody points at the title. */
+  /** Explains the title when the pointer is on it. */
   readonly hint?: string;
   /** Undefined: it cannot be sorted by. */
   readonly onSort?: () => void;

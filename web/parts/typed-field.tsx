@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { Field } from "./field.tsx";
 
-/** Somebody who types is not finished yet. */
+/** After the last key press: before that, more may be typed. */
 const TYPING_MS = 400;
 
 /** A field whose text counts once it was typed. */

@@ -31,7 +31,7 @@ type CountedSums = Pick<
 >;
 type Sums = CountedSums & { readonly runMs: number; readonly gpuMs: number };
 
-/** What calls used; members by which it is not grouped are null. */
+/** What calls used. A member by which the rows are not grouped is null. */
 export type CallUsage = Sums & {
   readonly day: number | null;
   readonly app: string | null;

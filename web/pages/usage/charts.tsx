@@ -112,7 +112,7 @@ function Chart({
   );
 }
 
-/** In milliseconds, as times are written elsewhere. */
+/** A time in milliseconds, in the units that other pages use. */
 function timesOf(used: UsageRecord | null): Record<Time, number> {
   const ms = TIMES.map(({ name, of }) => [name, used ? of(used) * 1000 : 0] as const);
   return Object.fromEntries(ms) as Record<Time, number>;
