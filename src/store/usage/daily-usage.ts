@@ -1,5 +1,6 @@
 import type { UsageGroup } from "../../model/usage.ts";
 import { heavyRead, read, type Row, type Session, write } from "../operation.ts";
+import { chunks } from "../queries.ts";
 import { DAY_MS } from "./roll-up.ts";
 
 /** Which days' usage, from the first day until before the last, of which calls. */
@@ -59,6 +60,9 @@ const COLUMNS = { day: "u.day", app: "a.name", token: "u.accountId", tag: "u.tag
 const NAMES = { day: "day", app: "app", token: "accountId", tag: "tag" } as const;
 const ABSENT = { day: null, app: null, accountId: null, tag: null };
 
+/** What is added up of replicas. */
+const REPLICA_SUMS = ["replicaMs", "cpuMs", "gpuMs", "gbMs"] as const;
+
 /** What runs and replicas used, by day. */
 export const dailyUsage = {
   /** In the order of the groups. */
@@ -93,9 +97,7 @@ export const dailyUsage = {
   /** The same of replicas; grouped by day and app alone. */
   ofReplicas: heavyRead(async (session, query: UsageQuery): Promise<ReplicaUsage[]> => {
     const { sql, db } = session;
-    const sums = (["replicaMs", "cpuMs", "gpuMs", "gbMs"] as const).map(
-      (name) => sql`sum(${sql.ref(`u.${name}`)}) as ${sql.ref(name)}`,
-    );
+    const sums = REPLICA_SUMS.map((name) => sql`sum(${sql.ref(`u.${name}`)}) as ${sql.ref(name)}`);
     const { rows } = await sql<Partial<ReplicaUsage> & Omit<ReplicaUsage, "day" | "app">>`
       select ${sql.join([...groupColumns(session, query.groups), ...sums])}
       from apps as a cross join replica_usage as u
@@ -150,3 +152,29 @@ function grouping({ sql }: Session, { groups, limit }: UsageQuery) {
   const columns = sql.join(groups.map((group) => sql.ref(COLUMNS[group])));
   return sql`group by ${columns} order by ${columns} limit ${limit}`;
 }
+
+/** What the replicas of apps used, as far as it was measured. */
+export const replicaUsage = {
+  /** Adds to what is stored of an app's day. */
+  add: write(async ({ db }, uses: readonly Row<"replicaUsage">[]): Promise<void> => {
+    // In one order: two nodes that wait for each other would both fail.
+    const sorted = uses.toSorted((one, other) => one.appNumber - other.appNumber || one.day - other.day);
+    for (const rows of chunks(sorted))
+      await db
+        .insertInto("replicaUsage")
+        .values(rows)
+        .onConflict((conflict) =>
+          conflict
+            .columns(["appNumber", "day"])
+            .doUpdateSet((eb) =>
+              Object.fromEntries(
+                REPLICA_SUMS.map((name) => [
+                  name,
+                  eb(`replicaUsage.${name}`, "+", eb.ref(`excluded.${name}`)),
+                ]),
+              ),
+            ),
+        )
+        .execute();
+  }),
+};
